@@ -1,6 +1,6 @@
-.PHONY: run test leaner fmt lint type contract docs explore browser bench all
+.PHONY: run test test-all test-core fmt lint type contract docs yardsticks explore browser bench all
 run:
 	./run
-test leaner fmt lint type contract docs explore browser bench:
+test test-all test-core fmt lint type contract docs yardsticks explore browser bench:
 	./run $@
-all: fmt lint type contract test leaner docs browser
+all: fmt lint type contract test-all test-core docs browser yardsticks

@@ -1,11 +1,12 @@
-"""What is broken, mangled and killed on purpose, and must be noticed, refused or survived: `./run mutate`, `./run fuzz`, `./run kill`.
+"""Jobs that attack the project on purpose: `./run mutate`, `./run fuzz`, `./run kill`.
 
-    mutate    breaks the code, one small change at a time, and looks whether a test notices
-    fuzz      mangles files, which must be refused in a sentence or read; and puts random cases to properties that always hold
-    kill      kills training at random moments, and compares the bits of what the resumed run ends with
+    mutate    breaks the code, one small change at a time; a test must notice
+    fuzz      mangles files, which must be read or refused in a sentence; and tests properties on
+              random cases
+    kill      kills training at random moments; the resumed run must end with the same bits
 
-Every job is seeded, and writes what it has done to a journal: started again, it goes on from there. The figures are in
-`docs/reliability.md`.
+Every job is seeded, and writes a journal. A job that is started again continues from its journal.
+`docs/reliability.md` has the figures.
 """
 
 from __future__ import annotations

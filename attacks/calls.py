@@ -1,6 +1,8 @@
-"""`Calls`: which tests call which functions, so that a mutant is shown to those that run it, the quickest first.
+"""`Calls`: which tests call which functions, so that a mutant is shown to those that run it, the
+quickest first.
 
-As a plugin of pytest (`-p attacks.calls`) it watches every test, and adds a line for each to the file `INCIDENCE_CALLS`.
+As a plugin of pytest (`-p attacks.calls`) it watches every test, and adds a line for each to the
+file `INCIDENCE_CALLS`.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ __all__ = ["Call", "Calls", "chosen", "span_of", "watch"]
 
 _FILE = "INCIDENCE_CALLS"
 _MOST_SECONDS = 3600
-_C_BY = ("src/incidence/kernels/native.py", "src/incidence/kernels/native_joins.py")
+_C_BY = ("src/incidence/engine/products/join.py",)
 """What calls the code in C."""
 
 
@@ -44,7 +46,9 @@ class Calls:
     def __init__(self, path: Path) -> None:
         by_test: dict[str, Call] = {}
         self.watched: dict[str, str] = {}
-        """The files of tests that were watched from the first test to the last, with a digest of each."""
+        """The files of tests that were watched from the first test to the last, with a digest of
+        each.
+        """
         for record in map(
             json.loads, path.read_text(encoding="utf-8").splitlines() if path.exists() else ()
         ):
@@ -62,7 +66,9 @@ class Calls:
         return iter(self._calls)
 
     def of(self, path: str, source: bytes, line: int) -> list[Call]:
-        """The tests that call the function around a line, the quickest first; for what is outside of functions, anything of the file."""
+        """The tests that call the function around a line, the quickest first; for what is outside
+        of functions, anything of the file.
+        """
         if path.endswith(".c"):
             return [call for call in self._calls if any(name in call.lines for name in _C_BY)]
         first, last = span_of(source, line)
@@ -74,7 +80,8 @@ class Calls:
 
 
 def span_of(source: bytes, line: int) -> tuple[int, int]:
-    r"""The first and the last line of the innermost function around a line, its decorators included; of the whole file, if there is none.
+    r"""The first and the last line of the innermost function around a line, its decorators
+    included; of the whole file, if there is none.
 
     Example:
         >>> span_of(b"@f\ndef g():\n    return 1\n\nx = 2\n", 3)
@@ -129,7 +136,8 @@ def _append(path: Path, record: dict[str, Any]) -> None:
 
 
 def watch(path: Path, files: Sequence[str], folder: Path, tests: WarmTests) -> None:
-    """Runs the tests of files that are new or have changed, one file at a time, and writes down what they call.
+    """Runs the tests of files that are new or have changed, one file at a time, and writes down
+    what they call.
 
     Raises:
         SystemExit: A test fails.

@@ -1,8 +1,10 @@
-"""`./run fuzz`: mangles files of every kind that is read, and puts random cases to properties that always hold.
+"""`./run fuzz`: mangles files of every kind that is read, and puts random cases to properties that
+always hold.
 
-A mangled file must be read, or refused with one sentence: no other error, no crash, no more than some seconds, no large memory. A case of a
-property is told by its number. What breaks the rule is written to `build/attacks/found/`; put it into `tests/attacks/found/`, where a test
-reads it for ever after.
+A mangled file must be read, or refused with one sentence: no other error, no crash, no more than
+some seconds, no large memory. A case of a property is told by its number. What breaks the rule is
+written to `build/attacks/found/`; put it into `tests/attacks/found/`, where a test reads it for
+ever after.
 """
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ _HAS_EXECUTED = 77  # what a process ends with that has executed something
 
 
 def mangle(data: bytes, random: Random) -> bytes:
-    """The bytes with some pieces changed; every other time that of an archive is a file in it, so that its sums are right."""
+    """The bytes with some pieces changed; every other time that of an archive is a file in it, so
+    that its sums are right.
+    """
     if zipfile.is_zipfile(BytesIO(data)) and random.random() < 0.5:
         return _within(data, random)
     return _mangled(data, random)
@@ -78,7 +82,9 @@ def _within(data: bytes, random: Random) -> bytes:
 
 
 def _mangled(data: bytes, random: Random) -> bytes:
-    """The bytes with one to four pieces flipped, cut, doubled, moved or replaced by something odd."""
+    """The bytes with one to four pieces flipped, cut, doubled, moved or replaced by
+    something odd.
+    """
     for _ in range(random.randint(1, 4)):
         start = random.randrange(len(data) + 1)
         stop = min(len(data), start + random.choice((1, 1, 2, 4, 16, 64)))
@@ -140,7 +146,9 @@ def _end_if_executed(event: str, arguments: object) -> None:
 
 
 def _guarded(case: Callable[[int], str | None], numbers: Sequence[int]) -> dict[int, str]:
-    """The problems of some cases, which are run in a process of their own; one that dies is a problem of the case it was at."""
+    """The problems of some cases, which are run in a process of their own; one that dies is a
+    problem of the case it was at.
+    """
     inner, outer = os.pipe()
     child = os.fork()
     if not child:
@@ -183,7 +191,9 @@ def _load_all(sound: dict[str, bytes]) -> None:
 
 
 def main(words: Sequence[str]) -> int:
-    """Goes on with the cases where the last run stopped, for so many minutes or cases; tells what was found."""
+    """Goes on with the cases where the last run stopped, for so many minutes or cases; tells what
+    was found.
+    """
     parser = argparse.ArgumentParser(
         prog="./run fuzz", description=(__doc__ or "").partition("\n")[2]
     )
@@ -218,6 +228,7 @@ def main(words: Sequence[str]) -> int:
                 journal.add(kind, {"cases": done[kind]})
     found = sum("problem" in record for _, record in journal)
     print(
-        f"{done['files']:,} files and {done['properties']:,} cases of properties; {found} broke the rule."
+        f"{done['files']:,} files and {done['properties']:,} cases of properties; {found} broke the"
+        " rule."
     )
     return int(found > 0)

@@ -1,4 +1,6 @@
-"""`Journal`: what a job has done, a line for each thing, so that it can go on after it was stopped."""
+"""`Journal`: what a job has done, a line for each thing, so that it can go on after it was
+stopped.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""`./run kill`: kills training at random moments, resumes it, and compares the bits of what it ends with.
+"""`./run kill`: kills training at random moments, resumes it, and compares the bits of what it ends
+with.
 
-Runs are forked from a process that has loaded everything, and get SIGKILL after a random time, again and again until one gets through.
-Its weights, history and predictions must be those of a run that nobody disturbed, bit by bit.
+Runs are forked from a process that has loaded everything, and get SIGKILL after a random time,
+again and again until one gets through. Its weights, history and predictions must be those of a run
+that nobody disturbed, bit by bit.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ def same_bits(one: Path, other: Path) -> bool:
 
 
 def _killed_after(seconds: float | None, work: Callable[[], object]) -> bool:
-    """Runs something in a process of its own, and kills it after a time; whether the kill came before its end."""
+    """Runs something in a process of its own, and kills it after a time; whether the kill came
+    before its end.
+    """
     child = os.fork()
     if not child:
         try:
@@ -65,15 +69,16 @@ def _killed_after(seconds: float | None, work: Callable[[], object]) -> bool:
 
 
 def kill_once(data: Path, whole: Path, out: Path, moments: Sequence[float]) -> tuple[int, bool]:
-    """How many of the kills hit a run that was going on, and whether it ended with the bits of the whole run after that."""
+    """How many of the kills hit a run that was going on, and whether it ended with the bits of the
+    whole run after that.
+    """
     from incidence.train import resume, train
 
     def go_on() -> object:
         if (out / "config.yaml").is_file() and (out / "model.json").is_file():
             return resume(out)
-        shutil.rmtree(
-            out, ignore_errors=True
-        )  # a run that was killed before it began is begun anew
+        # a run that was killed before it began is begun anew
+        shutil.rmtree(out, ignore_errors=True)
         return train({**_OPTIONS, "data": str(data), "out": str(out)})
 
     hits = sum(_killed_after(moment, go_on) for moment in moments)
@@ -82,7 +87,9 @@ def kill_once(data: Path, whole: Path, out: Path, moments: Sequence[float]) -> t
 
 
 def main(words: Sequence[str]) -> int:
-    """Kills until so many runs were hit, each once or more; tells how many ended with the same bits."""
+    """Kills until so many runs were hit, each once or more; tells how many ended with the same
+    bits.
+    """
     parser = argparse.ArgumentParser(
         prog="./run kill", description=(__doc__ or "").partition("\n")[2]
     )
@@ -110,7 +117,8 @@ def main(words: Sequence[str]) -> int:
     hit = [record for _, record in journal if record["kills"]]
     kills, other = sum(record["kills"] for record in hit), sum(not record["same"] for record in hit)
     print(
-        f"{kills} kills in {len(hit)} runs; {len(hit) - other} ended with the bits of a run that nobody disturbed, {other} with others."
+        f"{kills} kills in {len(hit)} runs; {len(hit) - other} ended with the bits of a run that"
+        f" nobody disturbed, {other} with others."
     )
     return int(other > 0)
 
@@ -122,9 +130,8 @@ def _undisturbed(data: Path, out: Path) -> float:
     from tests.train.small_runs import graphs
 
     inc.collate(graphs(40)).save(data)
-    train(
-        {**_OPTIONS, "data": str(data), "out": str(out) + " first"}
-    )  # what is loaded late is loaded now
+    # what is loaded late is loaded now
+    train({**_OPTIONS, "data": str(data), "out": str(out) + " first"})
     begun = time.monotonic()
     train({**_OPTIONS, "data": str(data), "out": str(out)})
     return time.monotonic() - begun

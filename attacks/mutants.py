@@ -1,4 +1,6 @@
-"""`mutants_of`: the small changes of a source text that may break it, each with what it was and what it becomes."""
+"""`mutants_of`: the small changes of a source text that may break it, each with what it was and
+what it becomes.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 __all__ = ["Mutant", "mutants_of"]
 
@@ -43,7 +46,8 @@ class Mutant:
 
     Attributes:
         path: The file, from the root of the project.
-        place: The function or class that it lies in, and where it is several times there, which of them.
+        place: The function or class that it lies in, and where it is several times there, which of
+            them.
         line: Where it is.
         old: What stands there.
         new: What stands there instead.
@@ -75,11 +79,13 @@ def _short(text: str) -> str:
 def mutants_of(path: str, source: bytes) -> list[Mutant]:
     r"""All mutants of a file of Python, or of C, in their order.
 
-    Docstrings, annotations, messages of errors and the lists of public names are left alone: no test should depend on their words. So are
-    assertions, `strict=` of `zip` among them, which hold in any case.
+    Docstrings, annotations, messages of errors and the lists of public names are left alone: no
+    test should depend on their words. So are assertions, `strict=` of `zip` among them, which hold
+    in any case.
 
     Example:
-        >>> [mutant.key for mutant in mutants_of("a.py", b"def f(x: int) -> int:\n    return x + 1\n")]
+        >>> source = b"def f(x: int) -> int:\n    return x + 1\n"
+        >>> [mutant.key for mutant in mutants_of("a.py", source)]
         ['a.py f: x + 1 -> (x - 1)', 'a.py f: 1 -> 2']
     """
     found = _mutants_of_c(path, source) if path.endswith(".c") else _mutants_of_python(path, source)
@@ -117,7 +123,9 @@ def _changes(node: ast.AST, place: str) -> Iterator[tuple[ast.expr | ast.stmt, s
 
 
 def _code(node: ast.AST) -> Iterator[ast.AST]:
-    """The parts of a node that are code: no annotations, docstrings, messages of errors or public names, nor what `zip` asserts."""
+    """The parts of a node that are code: no annotations, docstrings, messages of errors or public
+    names, nor what `zip` asserts.
+    """
     if isinstance(node, (ast.Raise, ast.Assert, ast.JoinedStr)) or _is_list_of_names(node):
         return
     for name, value in ast.iter_fields(node):
@@ -151,13 +159,18 @@ def _is_about_types(node: ast.AST) -> bool:
 
 
 def _changed(node: ast.expr | ast.stmt) -> Iterator[str]:
-    """What a node may become."""
+    """Yield the texts that may replace a node."""
+    other: Any
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        yield f"({ast.unparse(ast.BinOp(node.left, _OPERATORS[type(node.op)](), node.right))})"  # type: ignore[arg-type]
+        other = _OPERATORS[type(node.op)]()
+        yield f"({ast.unparse(ast.BinOp(node.left, other, node.right))})"
     elif isinstance(node, ast.Compare) and type(node.ops[0]) in _OPERATORS:
-        yield f"({ast.unparse(ast.Compare(node.left, [_OPERATORS[type(node.ops[0])](), *node.ops[1:]], node.comparators))})"  # type: ignore[list-item]
+        other = _OPERATORS[type(node.ops[0])]()
+        compared = ast.Compare(node.left, [other, *node.ops[1:]], node.comparators)
+        yield f"({ast.unparse(compared)})"
     elif isinstance(node, ast.BoolOp):
-        yield f"({ast.unparse(ast.BoolOp(_OPERATORS[type(node.op)](), node.values))})"  # type: ignore[arg-type]
+        other = _OPERATORS[type(node.op)]()
+        yield f"({ast.unparse(ast.BoolOp(other, node.values))})"
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub, ast.Invert)):
         yield f"({ast.unparse(node.operand)})"
     elif isinstance(node, ast.Constant) and isinstance(node.value, bool):

@@ -1,10 +1,13 @@
-"""`./run mutate`: breaks the code on purpose, one small change at a time, and counts the changes that no test notices.
+"""`./run mutate`: breaks the code on purpose, one small change at a time, and counts the changes
+that no test notices.
 
-Mutants are drawn by a seed from all small changes of the algebra, kernels, plans, structure and nn. Each is tried in a copy
-of the project by the tests that call the function it lies in, which are found out once, before anything is broken (`attacks/calls.py`):
-first by those that are named after its module, then by those of its package, then by others, and the quickest first; then by those that
-call anything else of its file. The first test that fails kills it. What survives is listed: a test is missing there, or the change makes
-no difference, and then the reason stands in `attacks/equivalents.txt`.
+Mutants are drawn by a seed from all small changes of the algebra, kernels, plans, structure and nn.
+Each is tried in a copy of the project by the tests that call the function it lies in, which are
+found out once, before anything is broken (`attacks/calls.py`): first by those that are named after
+its module, then by those of its package, then by others, and the quickest first; then by those that
+call anything else of its file. The first test that fails kills it. What survives is listed: a test
+is missing there, or the change makes no difference, and then the reason stands in
+`attacks/equivalents.txt`.
 """
 
 from __future__ import annotations
@@ -32,13 +35,11 @@ from attacks.warm import WarmTests
 __all__ = ["all_mutants", "draw", "equivalents", "files_of_tests", "main", "stages", "survivors"]
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("algebra", "kernels", "nn", "plans", "structure")
+PACKAGES = ("algebra", "engine", "nn", "structure")
 _EQUIVALENTS = Path(__file__).with_name("equivalents.txt")
 _NEAREST, _OTHERS = 15, 100  # seconds of tests, as long as they took when they were watched
-_LEAST, _TIMES = (
-    30,
-    3,
-)  # seconds of work that any tests may take, and how many times as long as they took before
+# seconds of work that any tests may take, and how many times as long as they took before
+_LEAST, _TIMES = 30, 3
 
 
 def all_mutants(root: Path = ROOT, packages: Sequence[str] = PACKAGES) -> list[Mutant]:
@@ -57,7 +58,9 @@ def all_mutants(root: Path = ROOT, packages: Sequence[str] = PACKAGES) -> list[M
 
 
 def draw(mutants: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
-    """Some of the mutants, by a number made of the seed and of what each is called: they stay drawn when code changes elsewhere."""
+    """Some of the mutants, by a number made of the seed and of what each is called: they stay drawn
+    when code changes elsewhere.
+    """
     return sorted(
         mutants, key=lambda mutant: hashlib.blake2b(f"{seed} {mutant.key}".encode()).digest()
     )[:count]
@@ -75,7 +78,9 @@ def equivalents(path: Path = _EQUIVALENTS) -> dict[str, str]:
 
 
 def stages(mutant: Mutant, calls: Calls, source: bytes) -> list[list[Call]]:
-    """The tests that are asked about a mutant: some seconds of those nearest to it, the others that call its function, then its file."""
+    """The tests that are asked about a mutant: some seconds of those nearest to it, the others that
+    call its function, then its file.
+    """
     package, name = mutant.path.split("/")[2], Path(mutant.path).stem.strip("_")
 
     def distance(call: Call) -> int:
@@ -84,9 +89,8 @@ def stages(mutant: Mutant, calls: Calls, source: bytes) -> list[list[Call]]:
             return 0
         return 1 if file.startswith((f"tests/{package}/", f"src/incidence/{package}/")) else 2
 
-    found = sorted(
-        calls.of(mutant.path, source, mutant.line), key=distance
-    )  # and the quickest first, as they were
+    # and the quickest first, as they were
+    found = sorted(calls.of(mutant.path, source, mutant.line), key=distance)
     nearest = chosen(found, _NEAREST)
     # What runs in another process, or is followed by a compiler, is not seen to be called.
     hidden = [
@@ -106,12 +110,14 @@ def stages(mutant: Mutant, calls: Calls, source: bytes) -> list[list[Call]]:
 
 
 def files_of_tests(package: str, folder: Path) -> list[str]:
-    """The files whose tests are asked about a package: its own, and those of layers and networks, in which all below comes together."""
+    """The files whose tests are asked about a package: its own, and those of layers and networks,
+    in which all below comes together.
+    """
     rooms = dict.fromkeys((package, "nn", "models") if package != "algebra" else (package,))
-    examples = [
-        path for room in rooms for path in sorted((folder / "src/incidence" / room).rglob("*.py"))
-    ]  # those of docstrings
-    files = [path for room in rooms for path in sorted((folder / "tests" / room).glob("test_*.py"))]
+    examples, files = [], []  # of docstrings, and tests
+    for room in rooms:
+        examples += sorted((folder / "src/incidence" / room).rglob("*.py"))
+        files += sorted((folder / "tests" / room).rglob("test_*.py"))
     return [str(path.relative_to(folder)) for path in (*examples, *files)]
 
 
@@ -160,7 +166,9 @@ def _try(mutant: Mutant, copy: Path, tests: WarmTests, calls: Calls) -> dict[str
 
 
 def _write(path: Path, source: bytes) -> None:
-    """Writes a source, and removes what Python compiled of it: it looks at size and second alone to see that it changed."""
+    """Writes a source, and removes what Python compiled of it: it looks at size and second alone to
+    see that it changed.
+    """
     path.write_bytes(source)
     for old in path.parent.glob(f"__pycache__/{path.stem}.*"):
         old.unlink()
@@ -193,7 +201,8 @@ def _table(journal: Journal, drawn: Sequence[Mutant]) -> str:
     lines.append(f"{'all':<12}{total[0]:>8}{total[1]:>8}{total[2]:>12}{total[3]:>10}")
     share = total[1] / max(1, total[0] - total[2])
     lines.append(
-        f"{share:.1%} of those that make a difference are killed; {len(drawn) - len(done)} are left to be tried."
+        f"{share:.1%} of those that make a difference are killed; {len(drawn) - len(done)} are left"
+        " to be tried."
     )
     left = {m.key: m for m in drawn}
     lines += [
@@ -251,7 +260,8 @@ def _try_all(mutants: Sequence[Mutant], journal: Journal, jobs: int) -> None:
             journal.add(mutant.key, record)
             what = mutant.key.partition(" ")[2]
             print(
-                f"{record['outcome']:<9}{record['seconds']:>7} s  {mutant.path}:{mutant.line} {what}",
+                f"{record['outcome']:<9}{record['seconds']:>7} s  {mutant.path}:{mutant.line}"
+                f" {what}",
                 file=sys.stderr,
                 flush=True,
             )

@@ -1,4 +1,6 @@
-"""Properties that hold for every case, as functions of a source of randomness; what breaks one is an `AssertionError`."""
+"""Properties that hold for every case, as functions of a source of randomness; what breaks one is
+an `AssertionError`.
+"""
 
 from __future__ import annotations
 

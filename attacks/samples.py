@@ -20,16 +20,31 @@ __all__ = ["SUFFIXES", "read", "samples"]
 _MESH = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 2 3\nf 1 2 4\nf 1 3 4\nf 2 3 4\n"
 _OFF = "OFF\n4 4 0\n0 0 0\n1 0 0\n0 1 0\n0 0 1\n3 0 1 2\n3 0 1 3\n3 0 2 3\n3 1 2 3\n"
 _PLY = (
-    "ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\nproperty float z\nelement face 1\n"
-    "property list uchar int vertex_indices\nend_header\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n"
+    "ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\nproperty float"
+    " z\nelement face 1\nproperty list uchar int vertex_indices\nend_header\n0 0 0\n1 0 0\n0 1 0\n3"
+    " 0 1 2\n"
 )
-_STL = "solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendfacet\nendsolid a\n"
+_STL = (
+    "solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1"
+    " 0\nendloop\nendfacet\nendsolid a\n"
+)
 _XYZ = "3\nwater\nO 0 0 0.1\nH 0 0.76 -0.47\nH 0 -0.76 -0.47\n"
-_CONFIG = "data: solubility\nmodel: 'i, {i j}'\nhidden: 8\ndepth: 2\nlr: 0.003\naggr: [sum, mean]\nepochs: 5\n"
+_CONFIG = (
+    "data: solubility\nmodel: 'i, {i j}'\nhidden: 8\ndepth: 2\nlr: 0.003\naggr: [sum,"
+    " mean]\nepochs: 5\n"
+)
 _TEXTS = {
-    ".obj": _MESH, ".off": _OFF, ".ply": _PLY, ".stl": _STL, ".xyz": _XYZ, ".yaml": _CONFIG, ".g6": "Bw\nC~\n",
-    ".edges": "0 1 0.5\n1 2 1.5\n2 3 -1\n", ".smi": "CCO ethanol\nc1ccccc1 benzene\n", ".csv": "smiles,y\nCCO,1.5\nCC,2\nCCC,0\n",
-}  # fmt: skip
+    ".obj": _MESH,
+    ".off": _OFF,
+    ".ply": _PLY,
+    ".stl": _STL,
+    ".xyz": _XYZ,
+    ".yaml": _CONFIG,
+    ".g6": "Bw\nC~\n",
+    ".edges": "0 1 0.5\n1 2 1.5\n2 3 -1\n",
+    ".smi": "CCO ethanol\nc1ccccc1 benzene\n",
+    ".csv": "smiles,y\nCCO,1.5\nCC,2\nCCC,0\n",
+}
 _RUN = {
     ".run.json": "model.json",
     ".run.yaml": "config.yaml",
@@ -89,7 +104,7 @@ def _run() -> TemporaryDirectory[str]:
 def _read_run(path: Path) -> None:
     """Opens a run that has the file in the place of its own, and reads what is in it."""
     from incidence.train import checkpoint
-    from incidence.train.folder import RunFolder
+    from incidence.train.run_folder import RunFolder
 
     suffix = "".join(path.suffixes)
     with TemporaryDirectory() as name:
@@ -121,7 +136,7 @@ def _model_of(folder: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def _model() -> Any:
-    from incidence.train.folder import RunFolder
+    from incidence.train.run_folder import RunFolder
 
     return _model_of(RunFolder.open(Path(_run().name, "run")))
 

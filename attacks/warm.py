@@ -1,4 +1,6 @@
-"""`WarmTests`: pytest in fresh processes that have torch loaded already, as a mutant needs a new process for each try, and little else."""
+"""`WarmTests`: pytest in fresh processes that have torch loaded already, as a mutant needs a new
+process for each try, and little else.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ from typing import NamedTuple
 
 __all__ = ["Outcome", "WarmTests"]
 
-_OPTIONS = ("-x", "-p", "no:cacheprovider", "--hypothesis-seed=0", "--no-header", "--tb=no", "-rfE")
+_OPTIONS = (
+    *("-x", "-p", "no:cacheprovider", "--hypothesis-seed=0", "--no-header", "--tb=no", "-rfE"),
+    *("-m", "not slow and not browser"),  # exhaustive cases may notice a mutant, too
+)
 _NO_TESTS = 5  # what pytest ends with
 _WAITING = 30  # times the seconds of work that a run of tests may take: it may also wait
 _MEMORY = 16 << 30  # bytes of addresses, for mutants that would take all there is
@@ -31,7 +36,9 @@ class Outcome(NamedTuple):
 
 
 class WarmTests:
-    """A process that has loaded what tests need, other than the project, and forks for every run of tests of the project in a folder."""
+    """A process that has loaded what tests need, other than the project, and forks for every run of
+    tests of the project in a folder.
+    """
 
     def __init__(self, folder: Path, **environment: str) -> None:
         self._folder, self._environment = folder, environment
@@ -74,7 +81,9 @@ class WarmTests:
         self._server.communicate()
 
     def run(self, tests: list[str], seconds: float) -> Outcome:
-        """Runs tests until one fails. What does not end within so many seconds of work, dies or cannot be loaded has failed."""
+        """Runs tests until one fails. What does not end within so many seconds of work, dies or
+        cannot be loaded has failed.
+        """
         for _ in range(3):
             answer = self._asked(json.dumps([tests, seconds]) + "\n")
             if answer:
@@ -128,9 +137,8 @@ def _forked(tests: list[str], seconds: float, said: int) -> int:
         os.dup2(said, 1)
         os.dup2(said, 2)
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-        resource.setrlimit(
-            resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2)
-        )  # of work, however busy the machine is
+        # of work, however busy the machine is
+        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
         try:
             os._exit(_pytest([*_OPTIONS, *tests]))
         finally:  # whatever it raised, it must not go on as a second server

@@ -1,4 +1,5 @@
-"""Everything that measures, and the data sets of the literature: `./run bench` in the project's folder.
+"""Everything that measures, and the data sets of the literature: `./run bench` in the project's
+folder.
 
 ./run bench [NAME ...]                         how fast the library is (`speed`)
 ./run bench learn [TASK ...] --folder DATA     what is learned, with the protocols of the literature
@@ -32,7 +33,9 @@ def main(words: Sequence[str]) -> int:
 
 
 def _with_sets(words: Sequence[str]) -> int:
-    """A command of the library, which then knows the data sets of the literature; what it tells the user to type next does, too."""
+    """A command of the library, which then knows the data sets of the literature; what it tells the
+    user to type next does, too.
+    """
     from benchmarks.sets import register
     from incidence.cli import main as incidence
 

@@ -1,4 +1,6 @@
-"""How long the algebra takes: every measurement in a fresh process, so that no cache helps; the median of five."""
+"""How long the algebra takes: every measurement in a fresh process, so that no cache helps; the
+median of five.
+"""
 
 import statistics
 import subprocess
@@ -36,7 +38,10 @@ WORK = {
 
 
 def seconds(setup: str, work: str) -> float:
-    code = f"import time\n{setup}\nstart = time.perf_counter()\n{work}\nprint(time.perf_counter() - start)"
+    code = (
+        f"import time\n{setup}\nstart = time.perf_counter()\n{work}\nprint(time.perf_counter() -"
+        " start)"
+    )
     return float(
         subprocess.run(
             [sys.executable, "-c", code], check=True, capture_output=True, text=True

@@ -1,10 +1,13 @@
-"""BREC by the protocol of its authors (Wang and Zhang, 2024): a network is trained for each pair, and a statistical test decides.
+"""BREC by the protocol of its authors (Wang and Zhang, 2024): a network is trained for each pair,
+and a statistical test decides.
 
-For every pair of graphs there are 32 relabelled copies of each. A network with 16 outputs is trained to make the outputs of the two point
-in opposite directions: cosine loss, Adam, rate 1e-4 (a tenth of it after 10 epochs without a lower loss), at most 20 epochs, batches of 16
-graphs, until the mean loss is below 0.2. Then T^2 is Hotelling's statistic of the differences of outputs. A pair is told apart if T^2
-exceeds 72.34, and it counts only if the same statistic for 32 relabelled copies of *one* of its graphs, against 32 others, does not: the
-check of reliability. (The authors count pairs that fail this check apart.)
+For every pair of graphs there are 32 relabelled copies of each. A network with 16 outputs is
+trained to make the outputs of the two point in opposite directions: cosine loss, Adam, rate 1e-4 (a
+tenth of it after 10 epochs without a lower loss), at most 20 epochs, batches of 16 graphs, until
+the mean loss is below 0.2. Then T^2 is Hotelling's statistic of the differences of outputs. A pair
+is told apart if T^2 exceeds 72.34, and it counts only if the same statistic for 32 relabelled
+copies of *one* of its graphs, against 32 others, does not: the check of reliability. (The authors
+count pairs that fail this check apart.)
 """
 
 from __future__ import annotations
@@ -32,7 +35,9 @@ def copies(one: inc.Example, other: inc.Example, generator: torch.Generator) -> 
 
 
 def t_squared(y: Tensor) -> float:
-    """Hotelling's statistic of the differences of even and odd rows, as the authors compute it; shape of y (64, 16)."""
+    """Hotelling's statistic of the differences of even and odd rows, as the authors compute it;
+    shape of y (64, 16).
+    """
     differences = (y[0::2] - y[1::2]).double()
     mean = differences.mean(0)
     return float(mean @ torch.linalg.pinv(torch.cov(differences.T)) @ mean)
@@ -65,7 +70,9 @@ def trained(
 
 
 def judge(contestant: Contestant, pair: Sequence[inc.Example], seed: int) -> tuple[float, float]:
-    """The statistic of a pair, and that of one of its graphs against itself, by a network trained for the pair."""
+    """The statistic of a pair, and that of one of its graphs against itself, by a network trained
+    for the pair.
+    """
     generator = torch.Generator().manual_seed(seed)
     both = contestant.lifted(copies(pair[0], pair[1], generator))
     alone = contestant.lifted(copies(pair[0], pair[0], generator))

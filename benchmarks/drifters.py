@@ -1,8 +1,10 @@
-r"""Where does a drifter go next? `python -m benchmarks.drifters --folder DATA`: next-node accuracy on `ocean_drifters`.
+r"""Where does a drifter go next? `python -m benchmarks.drifters --folder DATA`: next-node accuracy
+on `ocean_drifters`.
 
-The protocol of Roddenberry, Glaze and Segarra (ICML 2021): steps back are dropped, paths of at least 5 nodes kept, their last 10 nodes
-taken; the flow of all but the last two nodes is the input, and the node that follows the target. Four fifths of the paths train. A model
-gives a score to every node, and the neighbours of the last node of the input compete.
+The protocol of Roddenberry, Glaze and Segarra (ICML 2021): steps back are dropped, paths of at
+least 5 nodes kept, their last 10 nodes taken; the flow of all but the last two nodes is the input,
+and the node that follows the target. Four fifths of the paths train. A model gives a score to every
+node, and the neighbours of the last node of the input compete.
 """
 
 from __future__ import annotations
@@ -83,7 +85,9 @@ def split(count: int, seed: int = 1) -> Tensor:
 
 
 class SCoNe(nn.Module):
-    """Three layers of identity, down and up Laplacian with tanh between, then the boundary: SCoNe as a choice of operations."""
+    """Three layers of identity, down and up Laplacian with tanh between, then the boundary: SCoNe
+    as a choice of operations.
+    """
 
     def __init__(self, hidden: int = 16) -> None:
         super().__init__()
@@ -183,8 +187,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         data.structure["<i j>"].flatten(), minlength=data.structure.counts["node"]
     )
     is_test = ~split(len(data.target))
-    print(f"{len(data.target)} paths, {int(is_test.sum())} of them test; uniform over the neighbours: "
-          f"{float((1 / degree[data.last[is_test]]).mean()):.3f}")  # fmt: skip
+    print(
+        f"{len(data.target)} paths, {int(is_test.sum())} of them test; uniform over the neighbours:"
+        f" {float((1 / degree[data.last[is_test]]).mean()):.3f}"
+    )
     found = {}
     for name, make_model in MODELS.items():
         both = torch.tensor(
@@ -196,7 +202,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         (train, test), spread = both.mean(0).tolist(), both.std(0, unbiased=False).tolist()
         found[name] = both[:, 1].tolist()
         print(
-            f"{name}: train {train:.3f}, test {test:.3f} +- {spread[1]:.3f} over {options.seeds} seeds",
+            f"{name}: train {train:.3f}, test {test:.3f} +- {spread[1]:.3f} over {options.seeds}"
+            " seeds",
             flush=True,
         )
     return found

@@ -1,8 +1,10 @@
-"""What is learned on real data: every task with its protocol, published figures beside ours, nothing tuned on test data.
+"""What is learned on real data: every task with its protocol, published figures beside ours,
+nothing tuned on test data.
 
     ./run bench learn [TASK ...] [--folder DATA] [--out FOLDER] [--quick]
 
-Each training is a run of `incidence train` with the recipe of its data set, kept in its own folder. `--quick` does one seed or fold.
+Each training is a run of `incidence train` with the recipe of its data set, kept in its own folder.
+`--quick` does one seed or fold.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from benchmarks.sets import load
 from incidence.data import DataSet, Split
 from incidence.errors import command
 from incidence.geometry.lifting import khop
-from incidence.structure.examples import collate, uncollate
+from incidence.structure.collate import collate, uncollate
 from incidence.train import Run, train
 
 
@@ -108,8 +110,8 @@ def csl(task: Experiment) -> dict[str, Any]:
 
 
 def counting(task: Experiment) -> dict[str, Any]:
-    """Triangles: squared error over the variance of the whole set. Order 3, the best of five seeds by validation, as Chen et al. report;
-    nodes and edges as the control that must fail.
+    """Triangles: squared error over the variance of the whole set. Order 3, the best of five seeds
+    by validation, as Chen et al. report; nodes and edges as the control that must fail.
     """
     data = task.load("counting", target="triangle")
     variance = float(torch.stack([e.target for e in data.examples]).var(unbiased=False))  # type: ignore[misc]
@@ -128,13 +130,26 @@ def counting(task: Experiment) -> dict[str, Any]:
 
 
 _COUNT = {
-    "model": "graph", "products": ("{i j}, {j k}, {i k} -> {i j}",), "operations": ("self",), "activation": "none", "norm": "none",
-    "hidden": 8, "depth": 1, "head_depth": 0, "dropout": 0.0, "lr": 1e-2, "weight_decay": 0.0, "batch_size": 64, "epochs": 10,
-}  # fmt: skip
+    "model": "graph",
+    "products": ("{i j}, {j k}, {i k} -> {i j}",),
+    "operations": ("self",),
+    "activation": "none",
+    "norm": "none",
+    "hidden": 8,
+    "depth": 1,
+    "head_depth": 0,
+    "dropout": 0.0,
+    "lr": 1e-2,
+    "weight_decay": 0.0,
+    "batch_size": 64,
+    "epochs": 10,
+}
 
 
 def triangles(task: Experiment) -> dict[str, Any]:
-    """Triangles by one product of edges, with learned weights, in every of five seeds: squared error over the variance of the whole set."""
+    """Triangles by one product of edges, with learned weights, in every of five seeds: squared
+    error over the variance of the whole set.
+    """
     data = task.load("counting", target="triangle")
     variance = float(torch.stack([e.target for e in data.examples]).var(unbiased=False))  # type: ignore[misc]
     runs = [task.run(data, f"seed {seed}", seed=seed, **_COUNT) for seed in task.some(5)]
@@ -142,15 +157,25 @@ def triangles(task: Experiment) -> dict[str, Any]:
     return task.told(errors, "squared error / variance", worst=max(errors))
 
 
-# The nodes of a cycle are different: those that are no neighbours in it are linked by pairs of different nodes, up to three steps apart.
+# The nodes of a cycle are different: those that are no neighbours in it are linked by pairs of
+# different nodes, up to three steps apart.
 _COUNT_CYCLES = {
-    **_COUNT, "model": "i, {i j}, apart={i j}", "through": "{i j}, apart={i j}, ", "hidden": 4, "epochs": 30, "batch_size": 32,
-    "loss": "absolute", "readout": ("sum",), "keep": "best",
-}  # fmt: skip
+    **_COUNT,
+    "model": "i, {i j}, apart={i j}",
+    "through": "{i j}, apart={i j}, ",
+    "hidden": 4,
+    "epochs": 30,
+    "batch_size": 32,
+    "loss": "absolute",
+    "readout": ("sum",),
+    "keep": "best",
+}
 
 
 def cycle_text(length: int) -> str:
-    """The product that counts cycles of a length, 2 x length times: for 4 `{i j}, apart={i k}, {i l}, {j k}, apart={j l}, {k l} -> `."""
+    """The product that counts cycles of a length, 2 x length times: for 4 `{i j}, apart={i k}, {i
+    l}, {j k}, apart={j l}, {k l} -> `.
+    """
     sides = [f"{u} {v}" for u, v in combinations("ijklmn"[:length], 2)]
     edges = [f"{u} {v}" for u, v in pairwise("ijklmn"[:length])] + [f"i {'ijklmn'[length - 1]}"]
     return (
@@ -160,7 +185,9 @@ def cycle_text(length: int) -> str:
 
 
 def with_pairs_apart(data: DataSet) -> DataSet:
-    """The same graphs with `apart={i j}`, all pairs of different nodes at most three steps apart."""
+    """The same graphs with `apart={i j}`, all pairs of different nodes at most three steps
+    apart.
+    """
     batch = collate(data.examples)
     structure = khop(batch.structure, 3, name="apart", edges="{i j}")
     ones = torch.ones(structure.num_entries("apart"), 1)
@@ -173,33 +200,40 @@ def with_pairs_apart(data: DataSet) -> DataSet:
 
 
 def cycles(task: Experiment) -> dict[str, Any]:
-    """3- to 6-cycles by one product for each length: mean absolute error over the deviation of the whole set, the epoch that is best by
-    validation, one seed each.
+    """3- to 6-cycles by one product for each length: mean absolute error over the deviation of the
+    whole set, the epoch that is best by validation, one seed each.
     """
     found = {}
     for length in (3, 4, 5, 6):
         data = with_pairs_apart(task.load("cycles", target=f"cycle{length}"))
         deviation = float(torch.stack([e.target for e in data.examples]).std())  # type: ignore[misc]
         text = cycle_text(length)
-        options = {
-            **_COUNT_CYCLES,
-            "products": (text,),
-            "lr": 3e-2 / (text.count(",") + 1),
-        }  # a step moves every factor
+        # a step moves every factor
+        options = {**_COUNT_CYCLES, "products": (text,), "lr": 3e-2 / (text.count(",") + 1)}
         run = task.run(data, f"cycle {length}", **options)
         found[f"cycle{length}"] = _test(run, "mae") / deviation
     return task.told(found.values(), "absolute error / deviation", cycles=found)
 
 
-# Chosen on the first fold alone, by a tenth of its training graphs: the first setting that was tried, but for the epochs, then 10. The two
-# formulas of a pair differ in how many nodes are three steps apart.
+# Chosen on the first fold alone, by a tenth of its training graphs: the first setting that was
+# tried, but for the epochs, then 10. The two formulas of a pair differ in how many nodes are three
+# steps apart.
 _FORMULA = {
-    "model": "local-fgnn", "data_options": ("k=3",), "epochs": 15, "hidden": 8, "depth": 2, "dropout": 0.0, "batch_size": 32, "lr": 1e-2,
-}  # fmt: skip
+    "model": "local-fgnn",
+    "data_options": ("k=3",),
+    "epochs": 15,
+    "hidden": 8,
+    "depth": 2,
+    "dropout": 0.0,
+    "batch_size": 32,
+    "lr": 1e-2,
+}
 
 
 def exp(task: Experiment) -> dict[str, Any]:
-    """Ten folds that keep the graphs of a pair together, last epoch, pairs of nodes at most three steps apart with products."""
+    """Ten folds that keep the graphs of a pair together, last epoch, pairs of nodes at most three
+    steps apart with products.
+    """
     return _formulas(task, "exp")
 
 
@@ -220,8 +254,8 @@ def _formulas(task: Experiment, name: str) -> dict[str, Any]:
 
 
 def brec_trained(task: Experiment) -> dict[str, Any]:
-    """By the protocol of the authors, see benchmarks/brec.py, with the networks of `brec`, in graphs of up to 64 nodes; quick: every tenth
-    pair.
+    """By the protocol of the authors, see benchmarks/brec.py, with the networks of `brec`, in
+    graphs of up to 64 nodes; quick: every tenth pair.
     """
     return separate_by_training(
         task.folder, FOR_GROUP, most_nodes=64, every=10 if task.is_quick else 1
@@ -241,8 +275,9 @@ def shrec11(task: Experiment) -> dict[str, Any]:
 
 
 def mutag(task: Experiment) -> dict[str, Any]:
-    """Ten fixed folds. Xu et al.: the epoch that is best on average over the test folds, which is optimistic. Nested: in every fold the
-    epoch that is best on a tenth of the training data, then the test fold, once.
+    """Ten fixed folds. Xu et al.: the epoch that is best on average over the test folds, which is
+    optimistic. Nested: in every fold the epoch that is best on a tenth of the training data, then
+    the test fold, once.
     """
     return _ten_folds(task, "mutag")
 
@@ -284,19 +319,24 @@ def _ten_folds(task: Experiment, name: str) -> dict[str, Any]:
 
 
 def strongly_regular(task: Experiment) -> dict[str, Any]:
-    """Every pair of every family, random weights in double precision: rings up to 5, without and with products over all pairs; products
-    without rings, and nodes and edges, as the controls that must fail. See benchmarks/separate.py.
+    """Every pair of every family, random weights in double precision: rings up to 5, without and
+    with products over all pairs; products without rings, and nodes and edges, as the controls that
+    must fail. See benchmarks/separate.py.
     """
     return separate_families(task.folder, task.is_quick)
 
 
 def small_graphs(task: Experiment) -> dict[str, Any]:
-    """The pairs of connected graphs on 8 nodes that colour refinement cannot tell apart: products; nodes and edges as the control."""
+    """The pairs of connected graphs on 8 nodes that colour refinement cannot tell apart: products;
+    nodes and edges as the control.
+    """
     return separate_small_graphs(task.folder, task.is_quick)
 
 
 def brec(task: Experiment) -> dict[str, Any]:
-    """400 pairs, random weights in double precision, a network for each pair; relabelled copies of the two graphs are the control."""
+    """400 pairs, random weights in double precision, a network for each pair; relabelled copies of
+    the two graphs are the control.
+    """
     return separate_brec(task.folder, task.is_quick)
 
 
@@ -326,7 +366,10 @@ TASKS: dict[str, tuple[Callable[[Experiment], dict[str, Any]], str, str]] = {
     "cycles": (
         cycles,
         "beside the table",
-        "local 2-FGNN 0.0030, 0.0041, 0.0102, 0.0196; MPNN 0.358, 0.208, 0.186, 0.145 (Zhang et al. 2024)",
+        (
+            "local 2-FGNN 0.0030, 0.0041, 0.0102, 0.0196; MPNN 0.358, 0.208, 0.186, 0.145 (Zhang et"
+            " al. 2024)"
+        ),
     ),
     "exp": (exp, "100", "GCN 50, PPGN 50, 3-GCN 99.7 (Abboud et al. 2021)"),
     "cexp": (cexp, "100", "1-WL at most about 75"),

@@ -1,9 +1,11 @@
-"""Links: what `incidence train --task links` does with a graph or hypergraph as it comes, beside scores that learn nothing.
+"""Links: what `incidence train --task links` does with a graph or hypergraph as it comes, beside
+scores that learn nothing.
 
     ./run bench links [SET ...] [--folder DATA] [--seeds 3] [--set OPTION=VALUE ...] [--out FOLDER]
 
-`cora` and `cora-authors` are the cliques of co-citation and co-authorship with the words of the papers, `cora-sets` is the hypergraph of
-co-citation itself. A tenth of the links is for testing and a tenth for validation, drawn anew with every seed, as are absent ones.
+`cora` and `cora-authors` are the cliques of co-citation and co-authorship with the words of the
+papers, `cora-sets` is the hypergraph of co-citation itself. A tenth of the links is for testing and
+a tenth for validation, drawn anew with every seed, as are absent ones.
 """
 
 from __future__ import annotations
@@ -71,7 +73,8 @@ def _measured(name: str, arguments: argparse.Namespace, out: Path) -> dict[str, 
             found.setdefault(metric, []).append(value)
             found.setdefault(f"floor {metric}", []).append(test.baseline[metric])
         print(
-            f"  {name} seed {seed}: auc {test.metrics['auc']:.4f}, floor {test.baseline['auc']:.4f}",
+            f"  {name} seed {seed}: auc {test.metrics['auc']:.4f}, floor"
+            f" {test.baseline['auc']:.4f}",
             file=sys.stderr,
         )
     told = {

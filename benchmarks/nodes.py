@@ -1,14 +1,19 @@
-"""Labels of nodes on one graph: what `incidence train` does with the data as it comes, beside GCNs by PyG on the same parts.
+"""Labels of nodes on one graph: what `incidence train` does with the data as it comes, beside GCNs
+by PyG on the same parts.
 
     ./run bench nodes [SET ...] [--folder DATA] [--seeds 10] [--out FOLDER]
 
-Citation graphs are the cliques of co-citation or co-authorship, with 140 labels and no validation part: all networks train for 200
-epochs and the last one counts. The heterophilous graphs have parts for training, validation and testing; for all networks the epoch
-counts that is best on the validation part, of at most 200, and 100 epochs without a better one are the end. Every seed has the split of
-its number. Peers have a width, depth, dropout and scale that were chosen by the metric on the validation part, on the first splits:
+Citation graphs are the cliques of co-citation or co-authorship, with 140 labels and no validation
+part: all networks train for 200 epochs and the last one counts. The heterophilous graphs have parts
+for training, validation and testing; for all networks the epoch counts that is best on the
+validation part, of at most 200, and 100 epochs without a better one are the end. Every seed has the
+split of its number. Peers have a width, depth, dropout and scale that were chosen by the metric on
+the validation part, on the first splits:
 
-    gcn           two layers, as Kipf and Welling (2017) have them; Adam with a decay of 5e-4 of the first
-    residual gcn  what is called a tuned GCN (Luo, Shi and Wu, 2024): a linear map beside every convolution, batch norm, dropout
+    gcn           two layers, as Kipf and Welling (2017) have them; Adam with a decay of 5e-4 of the
+                  first
+    residual gcn  what is called a tuned GCN (Luo, Shi and Wu, 2024): a linear map beside every
+                  convolution, batch norm, dropout
 """
 
 from __future__ import annotations
@@ -34,7 +39,7 @@ from incidence.data import DataSet, load
 from incidence.errors import need
 from incidence.structure.structure import Structure
 from incidence.train import train
-from incidence.train.ranking import area_under_curve
+from incidence.train.metrics import area_under_curve
 
 
 def cliques(name: str, folder: Path) -> DataSet:
@@ -100,7 +105,9 @@ EPOCHS, PATIENCE = 200, 100
 
 
 def ours(data: DataSet, metric: str, split: int, seed: int, out: Path) -> tuple[float, float]:
-    """What `incidence train` gives without any option: on the validation part (nan without one), and on the test part."""
+    """What `incidence train` gives without any option: on the validation part (nan without one),
+    and on the test part.
+    """
     run = train(
         {"seed": seed, "split": split, "metric": metric, "out": str(out), "data": data.name}, data
     )
@@ -112,7 +119,9 @@ def ours(data: DataSet, metric: str, split: int, seed: int, out: Path) -> tuple[
 
 
 class GCN(nn.Module):
-    """Graph convolutions with ReLU and dropout; residual: each beside a linear map, with batch norm, and a linear map in the end."""
+    """Graph convolutions with ReLU and dropout; residual: each beside a linear map, with batch
+    norm, and a linear map in the end.
+    """
 
     def __init__(self, channels: int, classes: int, peer: Peer) -> None:
         super().__init__()
@@ -163,7 +172,9 @@ def score(scores: Tensor, labels: Tensor, rows: Tensor, metric: str) -> float:
 
 
 def theirs(data: DataSet, metric: str, split: int, seed: int, peer: Peer) -> tuple[float, float]:
-    """What a GCN gives on the same parts, by the same rule of when to end and which epoch counts."""
+    """What a GCN gives on the same parts, by the same rule of when to end and which epoch
+    counts.
+    """
     torch.manual_seed(seed)
     [example], parts = data.examples, data.split(split)
     x, labels = example.features["i"], data.task.rows(example)
@@ -190,7 +201,9 @@ def theirs(data: DataSet, metric: str, split: int, seed: int, peer: Peer) -> tup
 
 
 def told_of(values: Sequence[tuple[float, float]]) -> dict[str, Any]:
-    """The mean and the deviation of the test part over the splits, and the mean of the validation part, if there is one."""
+    """The mean and the deviation of the test part over the splits, and the mean of the validation
+    part, if there is one.
+    """
     validation, test = zip(*values, strict=True)
     found: dict[str, Any] = {
         "mean": round(statistics.mean(test), 4),

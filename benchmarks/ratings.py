@@ -1,9 +1,11 @@
-"""Ratings: what `incidence train` does with tables as they come, beside damped means and published networks.
+"""Ratings: what `incidence train` does with tables as they come, beside damped means and published
+networks.
 
     ./run bench ratings [SET ...] [--folder DATA] [--seeds 3] [--validate] [--out FOLDER]
 
-The sets are those of Monti et al. (2017): a table `user,movie,rating,split`, and tables of edges between users or movies. Nothing is told
-but the tables. With --validate a tenth of the training ratings is kept apart, and the test part is not scored: settings were chosen so.
+The sets are those of Monti et al. (2017): a table `user,movie,rating,split`, and tables of edges
+between users or movies. Nothing is told but the tables. With --validate a tenth of the training
+ratings is kept apart, and the test part is not scored: settings were chosen so.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ _EDGES = {
 
 
 def write_tables(name: str, source: Path, folder: Path) -> list[Path]:
-    """The ratings of a set as a table, and the edges between users or movies as others; the paths, ratings first."""
+    """The ratings of a set as a table, and the edges between users or movies as others; the paths,
+    ratings first.
+    """
     path = next(
         path
         for path in (source / f"{name}.npz", source / "monti_ratings" / f"{name}.npz")

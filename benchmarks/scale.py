@@ -1,4 +1,6 @@
-"""Ten million directed edges in a user's order, 16 channels: memory, and time per edge against one million, each in a fresh process."""
+"""Ten million directed edges in a user's order, 16 channels: memory, and time per edge against one
+million, each in a fresh process.
+"""
 
 import subprocess
 import sys
@@ -48,10 +50,12 @@ def main(words: Sequence[str] = ()) -> int:
         rows, step, plan, peak = map(float, done.stdout.split())
         per_edge[edges] = step / rows
         print(
-            f"{int(rows):>10,} edges: {per_edge[edges] * 1e9:.0f} ns per edge forward and backward, plan {plan:.1f} s, "
-            f"peak {peak / 2**30:.1f} GiB ({time.perf_counter() - start:.0f} s in all)"
+            f"{int(rows):>10,} edges: {per_edge[edges] * 1e9:.0f} ns per edge forward and backward,"
+            f" plan {plan:.1f} s, peak {peak / 2**30:.1f} GiB ({time.perf_counter() - start:.0f} s"
+            " in all)"
         )
     print(
-        f"time per edge at 10 million over that at 1 million: {per_edge[10_000_000] / per_edge[1_000_000]:.2f} (bar 1.2)"
+        "time per edge at 10 million over that at 1 million:"
+        f" {per_edge[10_000_000] / per_edge[1_000_000]:.2f} (bar 1.2)"
     )
     return 0

@@ -1,7 +1,8 @@
 """Which graphs a network with random weights tells apart, beyond rounding.
 
-A pair counts as told apart if the distance of its two outputs exceeds 1e-8 and a hundred times the distance between a graph and a
-relabelled copy of itself: without that control, rounding passes for expressivity.
+A pair counts as told apart if the distance of its two outputs exceeds 1e-8 and a hundred times the
+distance between a graph and a relabelled copy of itself: without that control, rounding passes for
+expressivity.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ class Contestant:
         model: A preset, or the tensors it reads.
         lifts: Each with its options, one after the other.
         settings: Of the network, in place of those of the preset and of all random networks.
-        gain: By how much the weights of blocks are larger than what `calibrate` makes of them. With the activation `sin` that is a hash:
-            small differences of entries become differences of the size of one, block by block, and so does rounding, far behind.
+        gain: By how much the weights of blocks are larger than what `calibrate` makes of them. With
+            the activation `sin` that is a hash: small differences of entries become differences of
+            the size of one, block by block, and so does rounding, far behind.
     """
 
     model: str
@@ -51,7 +53,9 @@ class Contestant:
         return found
 
     def network(self, example: inc.Example, out_channels: int = 16) -> inc.models.IncidenceNet:
-        """A fresh network for a lifted example or batch, whose weights are scaled to it, in double precision."""
+        """A fresh network for a lifted example or batch, whose weights are scaled to it, in double
+        precision.
+        """
         widths = {key: x.shape[1] for key, x in example.features.items()}
         net = (
             make(self.model, widths, out_channels, **{**_RANDOM, **self.settings})
@@ -104,7 +108,9 @@ def batch_of(examples: Sequence[inc.Example]) -> inc.Example:
 
 
 def relabelled(example: inc.Example, generator: torch.Generator) -> inc.Example:
-    """The same graph with its nodes in another order; without features of its own it is the same example but for the labels."""
+    """The same graph with its nodes in another order; without features of its own it is the same
+    example but for the labels.
+    """
     structure = example.structure.relabel(
         torch.randperm(example.structure.total_nodes, generator=generator)
     )
@@ -133,7 +139,9 @@ def told_apart(
 def pairs_told_apart(
     examples: Sequence[inc.Example], contestant: Contestant, seed: int = 0
 ) -> list[bool]:
-    """For the pairs of examples 2k and 2k + 1 whether each is told apart, by one network; the copies of its own graphs are its control."""
+    """For the pairs of examples 2k and 2k + 1 whether each is told apart, by one network; the
+    copies of its own graphs are its control.
+    """
     y, again = outputs(_with_copies(examples, seed), contestant, seed).chunk(2)
     rounding = (y - again).abs().amax(1).view(-1, 2).amax(1)
     apart: list[bool] = (
@@ -182,8 +190,9 @@ def _classes_of_bags(bag: Tensor, member: Tensor, count: int) -> Tensor:
 
 
 def separate_families(folder: Path | None, is_quick: bool) -> dict[str, Any]:
-    """All families of strongly regular graphs, with rings up to 5, alone and with products over all pairs; nodes and edges alone, and
-    the three networks of products without rings, are the controls that must fail: no test of three nodes tells these graphs apart.
+    """All families of strongly regular graphs, with rings up to 5, alone and with products over all
+    pairs; nodes and edges alone, and the three networks of products without rings, are the controls
+    that must fail: no test of three nodes tells these graphs apart.
     """
     lifted = {"rings": RINGS, "rings, ppgn": RINGED_PPGN}
     controls = {"graph": GRAPH, "ppgn": PPGN, "local-fgnn": LOCAL, "subgraph": SUBGRAPH}
@@ -215,7 +224,9 @@ def separate_families(folder: Path | None, is_quick: bool) -> dict[str, Any]:
 
 
 def separate_small_graphs(folder: Path | None, is_quick: bool) -> dict[str, Any]:
-    """The pairs of connected graphs with 8 nodes (7, if quick) that colour refinement cannot tell apart."""
+    """The pairs of connected graphs with 8 nodes (7, if quick) that colour refinement cannot tell
+    apart.
+    """
     examples = load("small-graphs", folder=folder, nodes=7 if is_quick else 8).examples
     pairs = equal_pairs(examples)
     both = [examples[k] for k in pairs.flatten().tolist()]
@@ -235,7 +246,8 @@ _SMALL = {"hidden": 4, "depth": 1}
 _RINGS = Contestant("rings", (("rings", {"max_size": 5}),), _SMALL)
 _CLIQUES = Contestant("i, {i j}, {i j k}, {i j k l}", (("cliques", {"max_size": 4}),), _SMALL)
 
-# For each group one that can tell its pairs apart: no test of three nodes tells the graphs of `str`, `4vtx` and `dr` apart.
+# For each group one that can tell its pairs apart: no test of three nodes tells the graphs of
+# `str`, `4vtx` and `dr` apart.
 FOR_GROUP: dict[str, tuple[str, Contestant]] = {
     "basic": ("ppgn", PPGN_FOR_BREC),
     "regular": ("ppgn", PPGN_FOR_BREC),
@@ -248,8 +260,9 @@ FOR_GROUP: dict[str, tuple[str, Contestant]] = {
 
 
 def separate_brec(folder: Path | None, is_quick: bool) -> dict[str, Any]:
-    """The pairs of BREC, random weights, a network for each pair, of one kind for each group: products over all pairs, alone and with rings
-    up to 6; rings up to 5; cliques; nodes and edges as the control that must fail. Quick: every tenth pair.
+    """The pairs of BREC, random weights, a network for each pair, of one kind for each group:
+    products over all pairs, alone and with rings up to 6; rings up to 5; cliques; nodes and edges
+    as the control that must fail. Quick: every tenth pair.
     """
     found = {group: _separate_group(folder, group, 10 if is_quick else 1) for group in FOR_GROUP}
     totals = {

@@ -1,4 +1,6 @@
-"""The words that benchmarks of learning are called with: which sets, where the data is, how many seeds, where runs are kept."""
+"""The words that benchmarks of learning are called with: which sets, where the data is, how many
+seeds, where runs are kept.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""Sphinx settings. Nothing of the site needs an outside address: formulas are MathML, fonts are those of the reader."""
+"""Sphinx settings. Nothing of the site needs an outside address: formulas are MathML, fonts are
+those of the reader.
+"""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # `docs.extensions`, `tests.page_checker`
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for `docs.extensions`
 
 from incidence import __version__
 from incidence.plot.theme import DARK, LIGHT
@@ -17,7 +19,6 @@ extensions = [
     "docs.extensions.docstrings",
     "sphinx.ext.napoleon",
     "docs.extensions.mathml",
-    "docs.extensions.answers",
     "docs.extensions.pictures",
     "docs.extensions.reference",
     "docs.extensions.notebooks",

@@ -1,11 +1,13 @@
-"""Draws which network is for which data: `./run python examples/choosing_picture.py docs/choosing.svg`."""
+"""Draw which network is for which data: `./run python examples/choosing_picture.py
+docs/choosing.svg`.
+"""
 
 import sys
 from pathlib import Path
 
 from incidence.plot.picture import Picture
+from incidence.plot.scene import Mark, Scene, Style, Text, arrow_head
 from incidence.plot.scene import Path as Line
-from incidence.plot.scene import Scene, Shape, Style, Text, arrow_head
 from incidence.plot.theme import LIGHT
 
 LADDER = [
@@ -36,7 +38,7 @@ LEFT, ASK, ANSWER, WIDE, STEP, GAP = 0.0, 176.0, 236.0, 164.0, 18.0, 16.0
 
 
 def box(x: float, y: float, wide: float, high: float, fill: str, stroke: str, part: str) -> Line:
-    """A rectangle."""
+    """Return a rectangle."""
     return Line(
         ((x, y), (x + wide, y), (x + wide, y + high), (x, y + high)),
         is_closed=True,
@@ -45,8 +47,8 @@ def box(x: float, y: float, wide: float, high: float, fill: str, stroke: str, pa
     )
 
 
-def arrow(x: float, y: float, to: tuple[float, float]) -> list[Shape]:
-    """A line with a head."""
+def arrow(x: float, y: float, to: tuple[float, float]) -> list[Mark]:
+    """Return a line with a head."""
     style = Style(stroke=LIGHT.line, width=1.2)
     return [
         Line(((x, y), to), style=style),
@@ -54,12 +56,10 @@ def arrow(x: float, y: float, to: tuple[float, float]) -> list[Shape]:
     ]
 
 
-def rung(
-    question: list[str], answers: list[tuple[str, str]], y: float
-) -> tuple[float, list[Shape]]:
-    """A question with its answers; and where the next one begins."""
+def rung(question: list[str], answers: list[tuple[str, str]], y: float) -> tuple[float, list[Mark]]:
+    """Return a question with its answers, and where the next one begins."""
     high = STEP * max(len(question), len(answers)) + 8
-    shapes: list[Shape] = [box(LEFT, y, ASK, high, LIGHT.pale, LIGHT.line, "question")]
+    shapes: list[Mark] = [box(LEFT, y, ASK, high, LIGHT.pale, LIGHT.line, "question")]
     top = y + high / 2 - 6.5 * (len(question) - 1) + 3.5
     shapes += [
         Text(ASK / 2, top + 13 * k, line, 10, "middle", style=Style(fill=LIGHT.ink))
@@ -97,8 +97,8 @@ def rung(
 
 
 def draw() -> str:
-    """The picture as SVG."""
-    shapes: list[Shape] = []
+    """Return the picture as SVG."""
+    shapes: list[Mark] = []
     y = 0.0
     for question, answers in LADDER:
         below, drawn = rung(question, answers, y)

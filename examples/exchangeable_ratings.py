@@ -1,13 +1,16 @@
-"""Ratings by relaxed symmetry: users and movies are two sets, each permuted on its own.
+"""Predict ratings with relaxed symmetry: users and movies are two sets, permuted separately.
 
-    ./run python examples/exchangeable_ratings.py --data ../shared/data/monti_ratings --figure docs/ratings.svg
+    ./run python examples/exchangeable_ratings.py --data ../shared/data/monti_ratings --figure
+    docs/ratings.svg
 
-The model sees some ratings and is asked for others. It is inductive: it has no parameter for any user or movie, only `nn.Exchangeable`
-layers on the table of seen ratings, whose means make features of users and movies; where there is a graph on users or movies, features go
-along its edges once. What it gives is added to the damped biases of users and movies, the baseline that is hard to beat.
+The model sees some ratings and predicts others. It is inductive: no user and no movie has its own
+parameters. It has `nn.Exchangeable` layers on the table of known ratings, and their means are
+features of users and movies. If there is a graph on users or movies, features go along its edges
+once. The output is added to the damped biases of users and movies, a baseline that is hard to beat.
 
-Every setting was chosen on validation ratings, which are a tenth of the training ratings (`--validate` shows them). The test ratings
-are scored once, by models that were trained on all training ratings.
+Every setting was chosen on validation ratings, which are a tenth of the training ratings
+(`--validate` shows them). The test ratings are used once, by models that were trained on all
+training ratings.
 """
 
 import argparse
@@ -86,7 +89,9 @@ def load(folder: Path, name: str) -> Problem:
 
 @dataclass(frozen=True)
 class Task:
-    """Seen ratings and asked pairs as a structure with features; everything is in units of the training ratings."""
+    """Return known ratings and pairs to predict as a structure with features, in units of the
+    training ratings.
+    """
 
     structure: inc.Structure
     seen: Tensor
@@ -97,7 +102,9 @@ class Task:
 def damped_biases(
     pairs: Tensor, values: Tensor, counts: dict[str, int], rounds: int = 4
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The biases of users and movies, each in turn the damped mean of what the other leaves; and how many ratings they have."""
+    """Return the biases of users and movies, and how many ratings they have. Each bias in turn is
+    the damped mean of the residual of the other.
+    """
     num_user, num_movie = (
         torch.bincount(row, minlength=n).float()
         for row, n in zip(pairs, counts.values(), strict=True)
@@ -130,7 +137,7 @@ def make_task(problem: Problem, seen: Ratings, asked: Tensor) -> Task:
 
 
 class Spread(nn.Module):
-    """Adds to every node what its neighbours in a graph say."""
+    """Add to every node the values of its neighbours in a graph."""
 
     def __init__(self, node: str, edge: str, width: int) -> None:
         super().__init__()
@@ -142,7 +149,9 @@ class Spread(nn.Module):
 
 
 class RatingModel(nn.Module):
-    """Exchangeable layers on the seen ratings, their means at users and movies, and a head for every asked pair."""
+    """Exchangeable layers on the known ratings, their means at users and movies, and a head for
+    every pair to predict.
+    """
 
     def __init__(
         self, graphs: dict[str, Tensor], width: int, dropout: float, depth: int = 2
@@ -191,7 +200,7 @@ class RatingModel(nn.Module):
 
 
 class Run:
-    """One training run: fits the values of some ratings, and predicts others."""
+    """One training run: it fits the values of some ratings, and predicts others."""
 
     def __init__(
         self, problem: Problem, train: Ratings, options: argparse.Namespace, seed: int
@@ -202,7 +211,9 @@ class Run:
         self.train = Ratings(train.pairs, (train.values - self.mean) / self.scale)
 
     def predict(self, asked: Ratings, label: str) -> tuple[Tensor, Tensor]:
-        """Trains on folds of the ratings, each asked for with the others seen; gives the predictions and the baseline for others."""
+        """Train on folds of the ratings, each predicted from the others. Return the predictions and
+        the baseline for other ratings.
+        """
         options, generator = self.options, torch.Generator().manual_seed(self.seed)
         torch.manual_seed(self.seed)
         fold = torch.randint(FOLDS, (len(self.train.values),), generator=generator)
@@ -240,7 +251,7 @@ class Run:
 
 
 def show(text: str, is_last: bool = False) -> None:
-    """One line that is written over on a terminal; on a file only what is last."""
+    """Print one line that is overwritten on a terminal; a file gets only the last."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="\n" if is_last else "", file=sys.stderr, flush=True)
     elif is_last:
@@ -252,7 +263,7 @@ def rmse(predicted: Tensor, values: Tensor) -> float:
 
 
 def score(problem: Problem, options: argparse.Namespace) -> dict[str, object]:
-    """The errors of all seeds, on validation or test ratings, and of their mean prediction."""
+    """Return the errors of all seeds, and of their mean prediction."""
     errors, bases, total = [], [], None
     for seed in range(options.seeds):
         train, asked = problem.train, problem.test
@@ -284,7 +295,7 @@ def score(problem: Problem, options: argparse.Namespace) -> dict[str, object]:
 
 
 def draw(results: dict[str, dict[str, object]], path: Path) -> None:
-    """Every method relative to the baseline; below 1 is better."""
+    """Draw every method relative to the baseline; below 1 is better."""
     import matplotlib
 
     matplotlib.use("svg")

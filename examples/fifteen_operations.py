@@ -1,7 +1,8 @@
-"""Draws the fifteen operations on a node-node matrix as an SVG: `./run python examples/fifteen_operations.py docs/fifteen.svg`.
+"""Draw the fifteen operations on a node-node matrix as an SVG: `./run python
+examples/fifteen_operations.py docs/fifteen.svg`.
 
-Every tile is the matrix of one operation of `i j -> i j` on four nodes: rows are the 16 outputs, columns the 16 inputs, diagonal
-entries first. A dark cell says that the output reads that input.
+Every tile is the matrix of one operation of `i j -> i j` on four nodes: rows are the 16 outputs,
+columns the 16 inputs, diagonal entries first. A dark cell says that the output reads that input.
 """
 
 import sys
@@ -20,8 +21,14 @@ def tile(matrix: list[list[float]], left: int, top: int, title: str) -> str:
         for x, value in enumerate(row)
         if value
     ]
-    frame = f'<rect x="{left - 1}" y="{top - 1}" width="{size + 1}" height="{size + 1}" fill="#f2f4f7"/>'
-    label = f'<text x="{left}" y="{top + size + 15}" font-family="monospace" font-size="10" fill="#333">{title}</text>'
+    frame = (
+        f'<rect x="{left - 1}" y="{top - 1}" width="{size + 1}" height="{size + 1}"'
+        ' fill="#f2f4f7"/>'
+    )
+    label = (
+        f'<text x="{left}" y="{top + size + 15}" font-family="monospace" font-size="10"'
+        f' fill="#333">{title}</text>'
+    )
     return f'{frame}<g fill="#1f4e79">{"".join(cells)}</g>{label}'
 
 
@@ -39,7 +46,10 @@ def draw() -> str:
             )
         )
     width, height = 10 + side * COLUMNS, 10 + (side + 4) * 3
-    return f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">{"".join(tiles)}</svg>\n'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0'
+        f' {width} {height}">{"".join(tiles)}</svg>\n'
+    )
 
 
 if __name__ == "__main__":

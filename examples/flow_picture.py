@@ -1,4 +1,6 @@
-"""Draws a flow, its divergence, its curl, and what goes around a hole: `./run python examples/flow_picture.py docs/flows`."""
+"""Draw a flow, its divergence, its curl, and what goes around a hole: `./run python
+examples/flow_picture.py docs/flows`.
+"""
 
 import sys
 from math import cos, pi, sin
@@ -10,7 +12,7 @@ import incidence as inc
 
 
 def ring(count: int = 10) -> tuple[inc.Structure, torch.Tensor]:
-    """A ring of triangles around a hole, and where its nodes are."""
+    """Return a ring of triangles around a hole, and the places of its nodes."""
     facets = [(k, (k + 1) % count, k + count) for k in range(count)]
     facets += [((k + 1) % count, (k + 1) % count + count, k + count) for k in range(count)]
     angles = [2 * pi * k / count for k in range(count)] + [
@@ -22,7 +24,9 @@ def ring(count: int = 10) -> tuple[inc.Structure, torch.Tensor]:
 
 
 def flow_on(structure: inc.Structure, points: torch.Tensor) -> torch.Tensor:
-    """A source at the right, a vortex at the left, and a current around the hole: values of `<i j>`."""
+    """Return the values of `<i j>`: a source at the right, a vortex at the left, and a current
+    around the hole.
+    """
     tail, head = points[structure["<i j>"]]
     middle, along = (tail + head) / 2, head - tail
     source, vortex = torch.tensor([1.6, 0.4]), torch.tensor([-1.5, -0.3])
@@ -40,7 +44,7 @@ PICTURES = ("flow", "divergence", "curl", "harmonic")
 
 
 def draw(name: str) -> str:
-    """One of the pictures as SVG."""
+    """Return one of the pictures as SVG."""
     structure, points = ring()
     x = flow_on(structure, points)
     edges = inc.geometry.hodge(structure, 1)

@@ -1,6 +1,7 @@
-"""Draws the pictures of docs/gallery.md: all of them by `./run python examples/gallery.py`, or some by name.
+"""Draw the pictures of docs/gallery.md: all of them by `./run python examples/gallery.py`, or some
+by name.
 
-What has a name is drawn by `incidence plot`; what has to be made first is made here, in a few lines each.
+`incidence plot` draws named objects. This script makes the others first, in a few lines each.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ FOLDER = Path(__file__).parents[1] / "docs" / "gallery"
 
 
 def grid(rows: int, columns: int, is_flipped: bool) -> list[list[int]]:
-    """The quadrilaterals of a sheet whose opposite sides are glued: columns as they are, rows turned around if it is flipped."""
+    """Return the quadrilaterals of a sheet whose opposite sides are glued: columns as they are,
+    rows turned around if it is flipped.
+    """
 
     def node(r: int, c: int) -> int:
         turned = -c % columns if is_flipped and r == rows else c % columns
@@ -52,13 +55,13 @@ def torus() -> inc.plot.Picture:
 
 
 def face_means(mesh: inc.geometry.meshes.Mesh, x: torch.Tensor) -> torch.Tensor:
-    """The mean of a value of the nodes over every face."""
+    """Return the mean of a value of the nodes over every face."""
     node, face = mesh.structure["face"]
     return torch.zeros(len(mesh.faces)).double().index_add(0, face, x[node]) / torch.bincount(face)
 
 
 def klein_bottle() -> inc.plot.Picture:
-    """Immersed as an eight that turns half around while it goes around."""
+    """Draw it as an eight that turns half around while it goes around."""
     u, v = angles(40, 18)
     radius = 2.6 + (u / 2).cos() * v.sin() - (u / 2).sin() * (2 * v).sin()
     points = torch.stack(
@@ -81,13 +84,13 @@ def klein_bottle() -> inc.plot.Picture:
 
 
 def hypergraph() -> inc.plot.Picture:
-    """Who wrote papers with whom: an author is a node, a paper a set of them."""
+    """Draw who wrote papers with whom: an author is a node, a paper a set of them."""
     papers = [[0, 1, 2], [2, 3], [3, 4, 5, 6], [6, 7], [7, 8, 9], [9, 0], [4, 10], [10, 11, 12]]
     return inc.plot.structure(inc.geometry.hypergraph(papers, 13))
 
 
 def annulus() -> tuple[inc.Structure, torch.Tensor]:
-    """Triangles around a hole."""
+    """Return triangles around a hole."""
     rings, around = 3, 13
     turn = 2 * torch.pi * torch.arange(around).double() / around
     points = torch.cat(
@@ -113,7 +116,7 @@ def annulus() -> tuple[inc.Structure, torch.Tensor]:
 
 
 def flow() -> inc.plot.Picture:
-    """The flow around a hole that has neither sources nor whirls: the harmonic one."""
+    """Draw the flow around a hole that has neither sources nor whirls: the harmonic one."""
     structure, points = annulus()
     around = inc.geometry.hodge(structure).harmonic[:, 0]
     return inc.plot.structure(
@@ -122,7 +125,7 @@ def flow() -> inc.plot.Picture:
 
 
 def cloud() -> tuple[inc.Structure, torch.Tensor]:
-    """Points near a circle, and which of them are near each other."""
+    """Return points near a circle, and which of them are near each other."""
     draw = torch.Generator().manual_seed(1)
     turn = 2 * torch.pi * torch.arange(26) / 26
     points = torch.stack([turn.cos(), turn.sin()], 1) * (2 + 0.8 * (torch.arange(26) % 2))[
@@ -144,7 +147,18 @@ def after_a_lift() -> inc.plot.Picture:
 def ratings() -> inc.plot.Picture:
     users, movies = (
         [0, 0, 1, 1, 2, 3, 3, 4, 4, 4],
-        ["a", "b", "b", "c", "a", "d", "e", "c", "d", "e"],
+        [
+            "a",
+            "b",
+            "b",
+            "c",
+            "a",
+            "d",
+            "e",
+            "c",
+            "d",
+            "e",
+        ],
     )
     stars = torch.tensor([5, 3, 4, 1, 2, 5, 4, 3, 2, 5])
     table = inc.geometry.table({"user": users, "movie": movies})
@@ -178,7 +192,7 @@ PICTURES: dict[str, str | Callable[[], inc.plot.Picture]] = {
 
 
 def command(name: str) -> str:
-    """What to type for a picture."""
+    """Return what to type for a picture."""
     how = PICTURES[name]
     return (
         f"./run incidence plot {how} --out {name}.svg"
@@ -188,7 +202,7 @@ def command(name: str) -> str:
 
 
 def draw(name: str) -> str:
-    """A picture as SVG."""
+    """Return a picture as SVG."""
     how = PICTURES[name]
     if not isinstance(how, str):
         return how().svg()

@@ -1,4 +1,5 @@
-"""Draws the pictures of the guides: all of them by `./run python examples/guide_pictures.py`, or some by name.
+"""Draw the pictures of the guides: all of them by `./run python examples/guide_pictures.py`, or
+some by name.
 
 What a guide draws itself is drawn by running the guide.
 """
@@ -19,7 +20,7 @@ FOLDER = DOCS / "guides"
 
 
 def of_maps(*texts: str, which: tuple[int, ...]) -> inc.plot.Picture:
-    """One operation of each map, side by side."""
+    """Draw one operation of each map, side by side."""
     drawn = [
         inc.plot.operation(inc.EquivariantMap(text).operations[k], k)
         for text, k in zip(texts, which, strict=True)
@@ -29,7 +30,7 @@ def of_maps(*texts: str, which: tuple[int, ...]) -> inc.plot.Picture:
 
 @lru_cache
 def names_after(page: str) -> dict[str, Any]:
-    """The names after the first block of a guide was run."""
+    """Run the first block of a guide and return its names."""
     block = re.search(
         r"^```python\n(.*?)^```",
         (DOCS / f"{page}.md").read_text(encoding="utf-8"),
@@ -41,7 +42,7 @@ def names_after(page: str) -> dict[str, Any]:
 
 
 def of_guide(page: str, name: str = "picture") -> Callable[[], inc.plot.Picture]:
-    """A picture that a guide makes."""
+    """Return a function that draws a picture of a guide."""
     return lambda: names_after(page)[name]
 
 
@@ -59,7 +60,7 @@ PICTURES: dict[str, Callable[[], inc.plot.Picture]] = {
 
 
 def draw(name: str) -> str:
-    """A picture as SVG."""
+    """Return a picture as SVG."""
     return PICTURES[name]().svg()
 
 

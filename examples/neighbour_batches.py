@@ -1,10 +1,11 @@
-"""Trains on one graph of a million edges, by all of it at once or by batches of nodes with their neighbours; prints the peak of memory.
+"""Train on one graph of a million edges, all at once or in batches of nodes with their neighbours.
+Print the peak of memory.
 
     python examples/neighbour_batches.py whole [edges]
     python examples/neighbour_batches.py neighbours [edges]
 
-Nodes lie on a ring, edges are short, and the label of a node is which half of the sines around it is larger: no node knows it alone.
-With `edges`, edges have hidden features too.
+Nodes lie on a ring, edges are short, and the label of a node is which half of the sines around it
+is larger: no node knows it alone. With `edges`, edges have hidden features too.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ NODES, EDGES, WIDTH, TRAIN = 200_000, 1_000_000, 16, 20_000
 
 
 def ring_of_sines() -> inc.Example:
-    """A graph, features of nodes that are mostly noise, and the labels of nodes."""
+    """Return a graph with noisy features of nodes, and labels of nodes."""
     generator = torch.Generator().manual_seed(0)
     tail = torch.randint(NODES, (2 * EDGES,), generator=generator)
     head = (tail + torch.randint(1, 30, (2 * EDGES,), generator=generator)) % NODES
@@ -42,7 +43,7 @@ def ring_of_sines() -> inc.Example:
 def batches(
     example: inc.Example, train: torch.Tensor, way: str
 ) -> Iterator[tuple[inc.Example, torch.Tensor]]:
-    """What a step sees, and the rows that count."""
+    """Yield the batch of every step, and the rows that count."""
     if way == "whole":
         yield example, train
     else:
@@ -53,7 +54,7 @@ def batches(
 
 
 def main(way: str, through: str | None = None) -> None:
-    """Trains for a while, then measures on nodes that were not seen, again by batches."""
+    """Train, then measure on unseen nodes, again by batches."""
     torch.manual_seed(0)
     example = ring_of_sines()
     order = torch.randperm(NODES)
@@ -76,10 +77,12 @@ def main(way: str, through: str | None = None) -> None:
         )
         right = [net(b)[b.seeds].argmax(1) == b.target["i"][b.seeds] for b in near]
     print(
-        f"{way}: {steps} steps of {1000 * seconds / steps:.0f} ms; memory {before >> 10} MB before, {(peak - before) >> 10} MB more"
+        f"{way}: {steps} steps of {1000 * seconds / steps:.0f} ms; memory {before >> 10} MB before,"
+        f" {(peak - before) >> 10} MB more"
     )
     print(
-        f"accuracy on {len(test)} other nodes, with all their neighbours: {100 * float(torch.cat(right).float().mean()):.1f} %"
+        f"accuracy on {len(test)} other nodes, with all their neighbours:"
+        f" {100 * float(torch.cat(right).float().mean()):.1f} %"
     )
 
 

@@ -1,8 +1,10 @@
-"""Searches options with Optuna: every trial is a run of its own, judged by the validation part; the test part is looked at once.
+"""Search options with Optuna. Every trial is a run, and the validation part judges it. The test
+part is used once.
 
     python examples/optuna_search.py [--trials 20] [--epochs 15] [--out runs/search]
 
-The study is kept in a file beside the runs, so that the same words go on with it after a stop. Needs `pip install optuna`.
+The study is a file beside the runs, so the same command continues it after a stop.
+Needs `pip install optuna`.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import incidence as inc
 
 
 def objective(trial: optuna.Trial, data: inc.data.DataSet, epochs: int, out: Path) -> float:
-    """The error on the validation part of a run with the options that a trial suggests."""
+    """Return the validation error of a run with the options that a trial suggests."""
     options = {
         "hidden": trial.suggest_categorical("hidden", [16, 32, 48, 64]),
         "depth": trial.suggest_int("depth", 1, 4),

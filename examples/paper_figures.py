@@ -1,4 +1,6 @@
-"""Draws the five figures of the paper from the code: `./run python examples/paper_figures.py`, into docs/figures."""
+"""Draw the five figures of the paper from the code: `./run python examples/paper_figures.py`, into
+docs/figures.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +12,13 @@ from pathlib import Path
 import torch
 
 import incidence as inc
+from incidence.plot.scene import Mark, Scene, Style, Text
 from incidence.plot.scene import Path as Outline
-from incidence.plot.scene import Scene, Shape, Style, Text
 from incidence.plot.theme import LIGHT
 
 FOLDER = Path(__file__).parents[1] / "docs" / "figures"
-BIPYRAMID = [
-    (0, 1, 3),
-    (0, 2, 3),
-    (1, 2, 3),
-    (0, 1, 4),
-    (0, 2, 4),
-    (1, 2, 4),
-]  # triangles around; nodes 3 and 4 are the tips
+# triangles around; nodes 3 and 4 are the tips
+BIPYRAMID = [(0, 1, 3), (0, 2, 3), (1, 2, 3), (0, 1, 4), (0, 2, 4), (1, 2, 4)]
 POINTS = torch.tensor([[1, 0, 0], [-0.5, 0.87, 0], [-0.5, -0.87, 0], [0, 0, 1.1], [0, 0, -1.1]])
 EDGES = torch.tensor([[0, 0, 0, 1, 2, 2, 3], [1, 2, 3, 2, 3, 4, 4]])
 
@@ -30,8 +26,8 @@ EDGES = torch.tensor([[0, 0, 0, 1, 2, 2, 3], [1, 2, 3, 2, 3, 4, 4]])
 def incidence_matrix(
     rows: list[int], columns: list[tuple[int, ...]], own: set[tuple[int, ...]]
 ) -> inc.plot.Picture:
-    """Which node lies in which triangle; triangles that densification has added are paler."""
-    shapes: list[Shape] = []
+    """Draw which node lies in which triangle; triangles from densification are paler."""
+    shapes: list[Mark] = []
     side, ink = 15.0, Style(fill=LIGHT.ink)
     for y, node in enumerate(rows):
         shapes.append(Text(-5, (y + 0.68) * side, str(node), 8, "end", style=ink))
@@ -66,13 +62,11 @@ def incidence_matrix(
 
 
 def figure_1() -> inc.plot.Picture:
-    """The bipyramid; a symmetry of it; all triangles; any permutation."""
+    """Draw the bipyramid, a symmetry of it, all triangles, and any permutation."""
     solid = inc.geometry.simplicial_complex(BIPYRAMID)
     own, every = set(BIPYRAMID), list(combinations(range(5), 3))
-    turned, any_order = (
-        [1, 2, 0, 4, 3],
-        [4, 2, 0, 1, 3],
-    )  # a rotation with a reflection; no symmetry at all
+    # a rotation with a reflection; no symmetry at all
+    turned, any_order = [1, 2, 0, 4, 3], [4, 2, 0, 1, 3]
 
     def moved(order: list[int], faces: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         return [tuple(order[v] for v in face) for face in faces]
@@ -99,7 +93,7 @@ def figure_1() -> inc.plot.Picture:
 
 
 def figure_2() -> inc.plot.Picture:
-    """Which weight every output reads every input with, on a graph with 5 nodes and 7 edges."""
+    """Draw the weight between every input and output, on a graph with 5 nodes and 7 edges."""
     both = torch.cat([torch.arange(5).expand(2, 5), EDGES, EDGES.flip(0)], 1)
     matrix = inc.Structure(5, {"i j": both})
     incidence = inc.Structure(5, {"{i j}": EDGES}).with_pattern("i {i j}")
@@ -121,12 +115,12 @@ def figure_2() -> inc.plot.Picture:
 
 
 def figure_3() -> inc.plot.Picture:
-    """The 15 = 2 + 3 + 3 + 7 operations on a matrix."""
+    """Draw the 15 = 2 + 3 + 3 + 7 operations on a matrix."""
     return inc.plot.operations("i j -> i j")
 
 
 def figure_4() -> inc.plot.Picture:
-    """The cube, and its faces as a partially ordered set."""
+    """Draw the cube, and its faces as a partially ordered set."""
     cube = inc.geometry.named("cube")
     solid = inc.plot.structure(
         cube, layout=inc.geometry.coordinates("cube"), labels=True, opacity=0.8, size=170
@@ -135,7 +129,7 @@ def figure_4() -> inc.plot.Picture:
 
 
 def figure_5() -> inc.plot.Picture:
-    """The 52 = 2 + 3 + 9 + 21 + 4 + 13 operations from a matrix to a cube of numbers."""
+    """Draw the 52 = 2 + 3 + 9 + 21 + 4 + 13 operations from a matrix to a cube of numbers."""
     return inc.plot.operations("i j -> i j k", columns=7)
 
 
@@ -149,7 +143,7 @@ FIGURES: dict[str, Callable[[], inc.plot.Picture]] = {
 
 
 def draw(name: str) -> str:
-    """A figure as SVG."""
+    """Return a figure as SVG."""
     return FIGURES[name]().svg()
 
 

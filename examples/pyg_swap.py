@@ -1,9 +1,11 @@
-"""A GINE model of PyG, and the same with one line changed: what it learns and how long an epoch takes.
+"""Compare a GINE model of PyG with the same model after one line has changed: errors, and seconds
+of an epoch.
 
     python examples/pyg_swap.py [--epochs 60] [--seeds 3]
 
-The data comes with the package: how well 1,025 molecules dissolve in water, and 257 others for the test. Both models have the same width,
-depth, norms, readout, optimiser and loop; `IncidenceConv` takes the place of `GINEConv`. Needs `pip install 'incidence[convert]'`.
+The data comes with the package: how well 1,025 molecules dissolve in water, and 257 others for the
+test. Both models have the same width, depth, norms, readout, optimiser and loop; `IncidenceConv`
+takes the place of `GINEConv`. Needs `pip install 'incidence[convert]'`.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ HIDDEN, DEPTH = 64, 4
 
 
 class Net(nn.Module):
-    """The usual model of graphs: convolutions with norms, sums and means of nodes, and a small head."""
+    """The usual model of graphs: convolutions with norms, sums and means of nodes, a small head."""
 
     def __init__(self, node_dim: int, edge_dim: int, conv: Callable[[int, int], nn.Module]) -> None:
         super().__init__()
@@ -47,7 +49,9 @@ class Net(nn.Module):
 
 
 def call(conv: nn.Module, x: Tensor, edges: Any, edge_attr: Tensor, batch: Tensor) -> Tensor:
-    """A convolution of PyG does not ask for the graph of every node; ours does, as it pools over graphs too."""
+    """Call a convolution of PyG without the graph of every node. Ours takes it, because it also
+    pools over graphs.
+    """
     return (
         conv(x, edges, edge_attr)
         if isinstance(conv, GINEConv)
@@ -80,7 +84,9 @@ def of_ours(batch: inc.Example) -> tuple[Any, ...]:
 
 
 def graphs(examples: Iterable[inc.Example], shift: Tensor, scale: Tensor) -> list[Data]:
-    """Atoms and bonds as PyG has them, bonds in both directions, with a target that has mean 0 and deviation 1."""
+    """Return atoms and bonds as in PyG, with bonds in both directions, and a target with mean 0 and
+    deviation 1.
+    """
     found = []
     for e in examples:
         bonds = inc.Structure(e.structure.num_nodes, {"{i j}": e.structure["{i j}"]})
@@ -99,7 +105,7 @@ def graphs(examples: Iterable[inc.Example], shift: Tensor, scale: Tensor) -> lis
 def run(
     net: Net, train: Any, test: Any, unpack: Callable[[Any], tuple[Any, ...]], epochs: int
 ) -> tuple[float, float]:
-    """The error on the test part, on the scale of the target, and the seconds of an epoch."""
+    """Return the test error on the scale of the target, and the seconds of an epoch."""
     optimizer = torch.optim.AdamW(net.parameters(), lr=3e-3, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=epochs * len(train))
     seconds = []
@@ -157,7 +163,8 @@ def main() -> None:
         spread = statistics.stdev(errors) if len(errors) > 1 else 0.0
         count = sum(p.numel() for p in net.parameters())
         print(
-            f"{name:52}{count:>10,}{statistics.mean(errors):>9.3f} ± {spread:.3f}{1e3 * min(s for _, s in found):>13.0f}",
+            f"{name:52}{count:>10,}{statistics.mean(errors):>9.3f} ±"
+            f" {spread:.3f}{1e3 * min(s for _, s in found):>13.0f}",
             flush=True,
         )
 

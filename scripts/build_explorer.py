@@ -1,7 +1,9 @@
-"""Builds the explorer, a page that needs no server but one for files: python scripts/build_explorer.py OUTPUT.
+"""Build the explorer, a page that needs no server but one for files: python
+scripts/build_explorer.py OUTPUT.
 
-Beside the page itself (docs/explorer) go the colours of the library, the modules that the page runs in the browser, answers prepared for
-the examples, and Pyodide. That is fetched by npm, and never committed; without npm the page still shows the examples, and says so.
+The output has the page (docs/explorer), the colours of the library, the modules that run in the
+browser, prepared answers for the examples, and Pyodide. npm fetches Pyodide, which is never
+committed. Without npm the page still shows the examples, and says so.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from incidence.plot.explorer import css, reply, requests
 PROJECT = Path(__file__).resolve().parents[1]
 PAGE = PROJECT / "docs" / "explorer"
 VERSION = "314.0.7"
-INTEGRITY = "sha512-0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A=="
+INTEGRITY = "sha512-" + (
+    "0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A=="
+)
 PYODIDE_FILES = (
     "pyodide.mjs",
     "pyodide.asm.mjs",
@@ -48,7 +52,7 @@ EXAMPLES = {
 
 
 def build(output: Path, with_python: bool = True) -> bool:
-    """Writes the page to a folder; says whether Python is part of it."""
+    """Write the page to a folder; return whether Python is part of it."""
     output.mkdir(parents=True, exist_ok=True)
     for file in PAGE.iterdir():
         shutil.copyfile(file, output / file.name)
@@ -63,7 +67,7 @@ def build(output: Path, with_python: bool = True) -> bool:
 
 
 def _example(output: Path, number: int, text: str) -> dict[str, str]:
-    """Writes the answers to all that the page asks about an example."""
+    """Write the answers to everything that the page requests about an example."""
     answers = ",".join(
         f"{json.dumps(request, ensure_ascii=False)}:{reply(request)}" for request in requests(text)
     )
@@ -73,11 +77,13 @@ def _example(output: Path, number: int, text: str) -> dict[str, str]:
 
 
 def modules() -> dict[str, Path]:
-    """The modules that the page needs, by name: what importing its answers loads, in a process that has neither torch nor numpy."""
+    """Return the modules that the page needs, by name. They are the modules that its answers
+    import, in a process without torch and numpy.
+    """
     code = (
-        "import sys; sys.modules['torch'] = sys.modules['numpy'] = None; import incidence.plot.explorer\n"
-        "for name, module in sys.modules.items():\n"
-        "    if name.split('.')[0] == 'incidence': print(name, module.__file__, sep='=')"
+        "import sys; sys.modules['torch'] = sys.modules['numpy'] = None; import"
+        " incidence.plot.explorer\nfor name, module in sys.modules.items():\n    if"
+        " name.split('.')[0] == 'incidence': print(name, module.__file__, sep='=')"
     )
     said = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
@@ -99,7 +105,7 @@ def _pack(archive: Path) -> None:
 
 
 def _bring_pyodide(folder: Path) -> bool:
-    """Copies Pyodide to a folder; False where npm is absent or cannot have it."""
+    """Copy Pyodide to a folder; return False if npm is absent or cannot get it."""
     archive = PROJECT / "build" / "npm" / f"pyodide-{VERSION}.tgz"
     if not archive.is_file() and not _fetch(archive.parent):
         return False
@@ -127,23 +133,25 @@ def _fetch(folder: Path) -> bool:
     )
     if fetched.returncode:
         print(
-            f"explorer: npm could not fetch pyodide, so only the examples can be explored\n{fetched.stderr.strip()}",
+            "explorer: npm could not fetch pyodide, so only the examples can be"
+            f" explored\n{fetched.stderr.strip()}",
             file=sys.stderr,
         )
     return fetched.returncode == 0
 
 
 def assert_is_pyodide(archive: Path) -> None:
-    """Refuses an archive that is not the one whose sum stands above."""
+    """Refuse an archive that does not have the sum above."""
     found = "sha512-" + base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
     if found != INTEGRITY:
         raise SystemExit(
-            f"{archive} is not pyodide {VERSION}: its sum is {found}, not {INTEGRITY}. Delete it, and build again."
+            f"{archive} is not pyodide {VERSION}: its sum is {found}, not {INTEGRITY}. Delete it,"
+            " and build again."
         )
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description="Builds the explorer.")
     parser.add_argument("output", type=Path, metavar="OUTPUT", help="the folder to write to")
     parser.add_argument(

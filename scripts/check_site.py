@@ -1,7 +1,9 @@
-"""Looks through the built site: `python scripts/check_site.py build/docs`. `./run docs` does it after every build.
+"""Check the built site: `python scripts/check_site.py build/docs`. `./run docs` does it after every
+build.
 
-It finds links that lead nowhere, whatever a page would load from elsewhere, formulas that were not rendered, tables that lost cells,
-pictures without words, and public names without an entry in the reference.
+It finds links that lead nowhere, files loaded from other addresses, formulas that were not
+rendered, tables that lost cells, pictures without a description, and public names without an entry
+in the reference.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).parents[1]
 BUILT_APART = ("explorer",)
-"""Folders of the site that another script builds; links to one that is not there are not followed."""
+"""Folders of the site that another script builds; links to one that is not there are not followed.
+"""
 
 _CODE = {"pre", "code", "script", "style", "math", "svg"}
 _LOADED = {
@@ -35,13 +38,13 @@ _OUTSIDE = re.compile(r"(?:url\(\s*[\"']?|@import\s+[\"'])(?:https?:)?//[^)\"']+
 
 @dataclass
 class Table:
-    """How many cells each row of a table has."""
+    """The number of cells of each row of a table."""
 
     rows: list[int] = field(default_factory=list)
 
 
 class Page(HTMLParser):
-    """What a check needs to know of a page."""
+    """The parts of a page that a check needs."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -57,7 +60,7 @@ class Page(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Notes what it links to, loads, and is called."""
+        """Record ids, links and loaded files."""
         given = {key: value or "" for key, value in attrs}
         if "id" in given:
             self.ids.add(given["id"])
@@ -89,19 +92,19 @@ class Page(HTMLParser):
             self._open[-1].rows[-1] += width
 
     def handle_endtag(self, tag: str) -> None:
-        """Closes tables and code."""
+        """Close tables and code."""
         self._code -= tag in _CODE
         if tag == "table" and self._open:
             self.tables.append(self._open.pop())
 
     def handle_data(self, data: str) -> None:
-        """Keeps the text that is neither code nor a formula."""
+        """Record text that is neither code nor a formula."""
         if not self._code:
             self.prose.append(data)
 
 
 def faults_of(folder: Path) -> Iterator[str]:
-    """Everything that is wrong with a built site, a line each."""
+    """Yield every fault of a built site, as a line."""
     pages = {
         path: Page(path.read_text(encoding="utf-8"))
         for path in sorted(folder.rglob("*.html"))
@@ -165,7 +168,9 @@ def _leads_somewhere(folder: Path, path: Path, link: str, pages: dict[Path, Page
 
 
 def cut_rows(text: str) -> Iterator[int]:
-    """The lines of a Markdown page where a row of a table has not as many cells as its head: those too many are lost without a word."""
+    """Yield the lines of a Markdown page where a row has not as many cells as the head of its
+    table. Cells that are too many are lost silently.
+    """
     width = 0
     for number, line in enumerate(text.split("\n"), 1):
         cells = len(_CELLS.findall(line)) if line.startswith("|") else 0
@@ -175,7 +180,7 @@ def cut_rows(text: str) -> Iterator[int]:
 
 
 def missing_names(folder: Path, documented: Iterable[str]) -> list[str]:
-    """The public names that have no entry on any page of the reference."""
+    """Return the public names without an entry on any page of the reference."""
     ids = set[str]().union(
         *(
             Page(path.read_text(encoding="utf-8")).ids
@@ -186,7 +191,7 @@ def missing_names(folder: Path, documented: Iterable[str]) -> list[str]:
 
 
 def main(folder: Path) -> int:
-    """Prints what is wrong; returns how many things are."""
+    """Print the faults and return their number."""
     sys.path.insert(0, str(ROOT))
     from docs.extensions.public import all_names
 
@@ -202,7 +207,8 @@ def main(folder: Path) -> int:
     ]
     print(
         "\n".join(faults)
-        or f"{folder}: every link leads somewhere, nothing is loaded from elsewhere, every public name has its entry"
+        or f"{folder}: every link leads somewhere, nothing is loaded from elsewhere, every public"
+        " name has its entry"
     )
     return len(faults)
 

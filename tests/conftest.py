@@ -10,5 +10,6 @@ def pytest_terminal_summary(terminalreporter):
     )
     if count:
         terminalreporter.write_line(
-            f"left out for lack of data: {count} tests (set INCIDENCE_DATA to the folder with the benchmark data)"
+            f"left out for lack of data: {count} tests (set INCIDENCE_DATA to the folder with the"
+            " benchmark data)"
         )

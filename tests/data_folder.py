@@ -1,4 +1,6 @@
-"""Where the benchmark data is, for the tests that read it; a test that asks for what is not there is left out, and counted at the end."""
+"""Where the benchmark data is, for the tests that read it; a test that asks for what is not there
+is left out, and counted at the end.
+"""
 
 import os
 from pathlib import Path

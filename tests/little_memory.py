@@ -1,4 +1,6 @@
-"""How much memory something takes at its peak, as Python and numpy count it, and packed texts that would take much."""
+"""How much memory something takes at its peak, as Python and numpy count it, and packed texts that
+would take much.
+"""
 
 from __future__ import annotations
 

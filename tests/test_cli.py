@@ -40,7 +40,7 @@ def test_numbers_of_nodes_go_by_sort(capsys):
     [
         (["i {i j -> i"], "^ this `{` is never closed"),
         (["{i ...} -> i", "--max-overlap", "-1"], "max_overlap is a number of matched nodes"),
-        (["i:a -> i:a", "--nodes", "b=3"], "no number of nodes for the sort `a`"),
+        (["i:a -> i:a", "--nodes", "b=3"], "needs a number of nodes for the sort `a`"),
     ],
 )
 def test_bad_input_is_one_message_and_exit_code_2(capsys, words, message):
@@ -67,7 +67,10 @@ def test_the_version_is_that_of_the_package(capsys):
 
 
 def test_a_reader_that_stops_early_is_no_error():
-    command = f"{Path(sys.executable).parent / 'incidence'} explain 'i j k l -> i j k l' --all | head -n 1"
+    command = (
+        f"{Path(sys.executable).parent / 'incidence'} explain 'i j k l -> i j k l' --all | head"
+        " -n 1"
+    )
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("i j k l -> i j k l\n", "")
 
@@ -110,13 +113,16 @@ def test_a_command_that_is_not_installed_is_told_and_the_others_work(monkeypatch
     monkeypatch.setitem(sys.modules, "incidence.train.commands", None)
     assert main(["train"]) == 2
     assert (
-        "this command needs incidence.train.commands, which is not installed: pip install 'incidence[train]'"
-        in capsys.readouterr().err
+        "this command needs incidence.train.commands, which is not installed: pip install"
+        " 'incidence[train]'" in capsys.readouterr().err
     )
     assert main(["explain", "i -> i"]) == 0
 
 
 def test_a_command_that_is_not_asked_for_is_not_loaded():
-    code = "import sys; from incidence.cli import main; main(['explain', 'i -> i']); print({'torch', 'incidence.train'} & set(sys.modules))"
+    code = (
+        "import sys; from incidence.cli import main; main(['explain', 'i -> i']); print({'torch',"
+        " 'incidence.train'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("\nset()\n")

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from safetensors.torch import load_file
 
 import incidence as inc
 from incidence.cli import main
+from incidence.train import Config
 from tests.train.small_runs import graphs
 
 SMALL = [
@@ -44,6 +46,21 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+def typed(patch: pytest.MonkeyPatch, *words: str) -> int:
+    """What the command line does in a process that was started with these words."""
+    patch.setattr(sys, "argv", ["incidence", *words])
+    return main(words)
+
+
+@pytest.fixture(scope="module")
+def finished(data: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run; tests that change it take a copy."""
+    path = tmp_path_factory.mktemp("finished") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        assert typed(patch, "train", "--data", data, "--out", str(path), *SMALL) == 0
+    return path
+
+
 def history(path: Path) -> list[list[float]]:
     return [
         [float(v) for v in row.values()]
@@ -59,25 +76,27 @@ def test_a_run_tells_the_metric_the_baseline_the_folder_and_what_comes_next(data
     first = found.out.splitlines()[0]
     assert (
         first
-        == f"numbers: test rmse {metrics['rmse']:.4g}, against {metrics['baseline']['rmse']:.4g} for the mean of the training data"
+        == f"numbers: test rmse {metrics['rmse']:.4g}, against {metrics['baseline']['rmse']:.4g}"
+        " for the mean of the training data"
     )
-    assert f"Everything is in {path}/" in found.out
+    assert f"Results are in {path}/" in found.out
     assert f"incidence predict {path} examples.npz" in found.out
     assert "measured" in found.out
     assert (path / "log.txt").read_text() == found.out
-    told = [
-        line for line in found.err.splitlines() if not line.startswith("Loading")
-    ]  # which the first run of a process does
-    about = "numbers: 32 rows to train on, 4 to validate on, 4 to test on; predicted: target; model: i, {i j}"
+    # which the first run of a process does
+    told = [line for line in found.err.splitlines() if not line.startswith("Loading")]
+    about = (
+        "numbers: 32 rows to train on, 4 to validate on, 4 to test on; predicting target; model: i,"
+        " {i j}"
+    )
     assert told == [
-        f"Training on {data} (all options: incidence train --help)",
+        f"Training on {data} (options: incidence train --help)",
         about,
         "epoch 0 of 2",
     ]
     page = (path / "report.html").read_text()
-    assert (
-        page.count("<svg") == 4 + 2 * 2
-    )  # loss, metrics, parity, residuals; the worst and the best of four
+    # loss, metrics, parity, residuals; the worst and the best of four
+    assert page.count("<svg") == 4 + 2 * 2
     assert "hidden: 4" in page
     assert {p.name for p in (path / "plots").iterdir()} == {
         "curves.png",
@@ -120,7 +139,9 @@ def test_readers_and_their_options_are_given_by_flags(tmp_path, capsys):
     )
     words = ["train", "--data", str(tmp_path), "--target", "a,b", *SMALL]
     assert main(words) == 2
-    assert "the readers graph, molecule would all do: give --reader" in capsys.readouterr().err
+    assert (
+        "the readers graph, molecule all read such files. Give --reader" in capsys.readouterr().err
+    )
     out = tmp_path / "run"
     flags = [
         "--reader",
@@ -169,7 +190,10 @@ def test_a_file_of_options_is_read_and_flags_win(data, tmp_path, capsys):
     [
         (
             ["--resume", "run", "--lr", "3"],
-            "a run goes on with the options it began with, but for --epochs: leave out --lr, or start a new run",
+            (
+                "a run continues with the options it began with, except for --epochs: leave out"
+                " --lr, or start a new run"
+            ),
         ),
         (["--resume", "run", "--epochs", "0"], "the option `epochs` is at least 1"),
         (["--resume", "run", "--config", "c.yaml"], "leave out --config"),
@@ -179,7 +203,10 @@ def test_a_file_of_options_is_read_and_flags_win(data, tmp_path, capsys):
         (["--epochs", "0"], "the option `epochs` is at least 1"),
         (
             ["--augment"],
-            "there is no way to change 'solubility' a little, as there is for named data sets of meshes: leave out --augment",
+            (
+                "'solubility' cannot be changed at random, which only named data sets of meshes"
+                " allow: leave out --augment"
+            ),
         ),
         (
             ["--data-options", "labels"],
@@ -187,7 +214,7 @@ def test_a_file_of_options_is_read_and_flags_win(data, tmp_path, capsys):
         ),
         (
             ["--data-options", "labels=7"],
-            "the data set 'solubility' has no option `labels`: it takes none",
+            "the data set 'solubility' has no option `labels`: it takes no options",
         ),
         (
             ["--data-options", "cutoff=4"],
@@ -230,6 +257,40 @@ def test_every_command_has_help_of_at_most_80_columns(command, capsys, monkeypat
     assert [line for line in told.splitlines() if len(line) > 80] == []
 
 
+def help_of(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit, match="0"):
+        main(words)
+    return capsys.readouterr().out
+
+
+def flags_in(text: str) -> list[str]:
+    """The options that a help text lists, each once."""
+    return re.findall(r"^  (?:-h, )?(--[a-z-]+)", text, flags=re.MULTILINE)
+
+
+def test_the_help_of_training_lists_what_people_use_and_help_all_every_option(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    short = help_of(["train", "--help"], capsys)
+    usual = flags_in(short)
+    assert {"--data", "--target", "--model", "--epochs", "--out", "--resume"} < {*usual}
+    assert len(usual) <= 20
+    assert len(short.splitlines()) < 70
+    text = help_of(["train", "--help-all"], capsys)
+    every = {f"--{f.name.replace('_', '-')}" for f in fields(Config)}
+    assert every < {*flags_in(text)}
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+    assert "(default 0.003)" in text
+    assert text.count("(default 0)") >= 3
+    assert help_of(["train", "--help"], capsys) == short
+
+
+def test_options_of_evaluation_have_the_defaults_of_the_run(capsys):
+    text = help_of(["evaluate", "--help-all"], capsys)
+    assert "--data-options" in text
+    assert "(default solubility)" not in text
+    assert "those of the run" in text
+
+
 def test_lists_have_at_most_80_columns_and_nothing_is_cut(capsys):
     assert main(["train", "--list"]) == 0
     told = capsys.readouterr().out
@@ -253,11 +314,11 @@ def test_lists_have_at_most_80_columns_and_nothing_is_cut(capsys):
         (["sweep", "--foo"], "{} sweep: no option --foo.\n"),
         (
             ["train", "x.csv"],
-            "{} train: what 'x.csv' is for is not clear. Data is given with --data,",
+            "{} train: cannot tell what 'x.csv' is for. Data is given with --data,",
         ),
         (
             ["train", "--target", "a", "b"],
-            "{} train: what 'b' is for is not clear. Data is given with --data,",
+            "{} train: cannot tell what 'b' is for. Data is given with --data,",
         ),
         (["train", "--batchsize=3"], "{} train: no option --batchsize. Did you mean --batch-size?"),
         (
@@ -265,7 +326,7 @@ def test_lists_have_at_most_80_columns_and_nothing_is_cut(capsys):
             "{} predict: no option --output. Did you mean --out?",
         ),
         (["evaluate", "run", "--xyzzy"], "{} evaluate: no option --xyzzy."),
-        (["evaluate", "run", "another"], "{} evaluate: what 'another' is for is not clear."),
+        (["evaluate", "run", "another"], "{} evaluate: cannot tell what 'another' is for."),
         (["predict", "run"], "{} predict: the following arguments are required: WHAT"),
         (["trian"], "{}: no command 'trian'. Did you mean train?"),
         (["fly"], "{}: no command 'fly'. There are: explain, bench, train,"),
@@ -309,10 +370,9 @@ def test_every_message_says_the_name_that_it_was_called_by(data, tmp_path, capsy
 
 
 def test_a_folder_is_read_where_a_file_is_expected_and_a_file_where_a_run_is(
-    data, tmp_path, capsys
+    data, finished, tmp_path, capsys
 ):
-    path = tmp_path / "run"
-    assert main(["train", "--data", data, "--out", str(path), *SMALL]) == 0
+    path = finished
     folder = tmp_path / "new"
     (folder / "inside").mkdir(parents=True)
     shutil.copy(data, folder / "inside" / "numbers.npz")
@@ -340,28 +400,17 @@ def test_a_folder_is_read_where_a_file_is_expected_and_a_file_where_a_run_is(
     assert len(history(tmp_path / "again")) == 2
 
 
-def test_a_run_goes_on_for_more_epochs(data, tmp_path, capsys):
-    path = tmp_path / "run"
-    assert main(["train", "--data", data, "--out", str(path), *SMALL]) == 0
-    assert main(["train", "--resume", str(path), "--epochs", "3"]) == 0
-    assert len(history(path)) == 3
-    assert main(["train", "--resume", str(path), "--epochs", "2"]) == 2
-    assert "is for 3 epochs: a run goes on with as many or more; got 2" in capsys.readouterr().err
-
-
-def test_a_report_has_the_command_and_those_that_let_the_run_go_on_for_longer(
-    data, tmp_path, monkeypatch
+def test_a_run_goes_on_for_more_epochs_and_its_report_has_the_commands(
+    finished, tmp_path, monkeypatch, capsys
 ):
     path = tmp_path / "run"
-
-    def typed(*words: str) -> int:
-        monkeypatch.setattr(sys, "argv", ["incidence", *words])
-        return main(words)
-
-    assert typed("train", "--data", data, "--out", str(path), *SMALL) == 0
+    shutil.copytree(finished, path)
     begun = (path / "environment.json").read_text()
-    for more in (["--epochs", "3"], [], ["--epochs", "3"], ["--epochs", "4"]):
-        assert typed("train", "--resume", str(path), *more) == 0
+    for count, more in ((3, ["--epochs", "3"]), (3, []), (4, ["--epochs", "4"])):
+        assert typed(monkeypatch, "train", "--resume", str(path), *more) == 0
+        assert len(history(path)) == count
+    assert main(["train", "--resume", str(path), "--epochs", "2"]) == 2
+    assert "is for 4 epochs: a run continues for as many or more; got 2" in capsys.readouterr().err
     later = " &amp;&amp; ".join(
         f"incidence train --resume {path} --epochs {epochs}" for epochs in (3, 4)
     )
@@ -373,7 +422,8 @@ def test_a_report_has_the_command_and_those_that_let_the_run_go_on_for_longer(
 
 # ---- processes of their own
 
-# In single precision Adam follows rounding where the loss is flat, and two processes round otherwise than one.
+# In single precision Adam follows rounding where the loss is flat, and two processes round
+# otherwise than one.
 EXACT = [*SMALL, "--precision", "64-true"]
 
 
@@ -403,7 +453,7 @@ def test_two_processes_do_what_one_does(data, tmp_path, capsys):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("Everything is in") == 1
+    assert done.stdout.count("Results are in") == 1
     assert done.stderr.count("Training on") == 1
     assert main([*words, "--out", str(one)]) == 0
     _assert_equal_runs(one, two)
@@ -440,7 +490,7 @@ def test_two_processes_end_together_when_weights_run_away(data, tmp_path):
         [COMMAND, *words], env=_environment(), capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 2
-    assert "the weights have run away" in done.stderr
+    assert "training has diverged" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -456,26 +506,46 @@ def test_ctrl_c_in_a_terminal_ends_with_130_and_can_be_resumed(data, tmp_path, c
     child.send_signal(signal.SIGINT)
     _, told = child.communicate(timeout=60)
     assert child.returncode == 130
-    assert f"go on with: incidence train --resume {path}" in told
+    assert f"continue with: incidence train --resume {path}" in told
     assert "Traceback" not in told
 
 
-def test_a_library_that_is_missing_is_named():
-    code = "import sys; from incidence.cli import main; sys.modules['lightning'] = None; sys.exit(main(['train']))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert (
-        "training needs lightning, which is not installed: pip install 'incidence[train]'"
-        in done.stderr
+MISSING = """
+import sys
+from incidence.cli import main
+import incidence as inc
+
+def without(module, work):
+    sys.modules[module] = None
+    try:
+        work()
+    except inc.IncidenceError as error:
+        print(module, type(error).__name__, error)
+    del sys.modules[module]
+    for name in [name for name in sys.modules if name.startswith(("incidence.train", module))]:
+        del sys.modules[name]
+
+print(inc.train.Config(epochs=1))
+without("lightning", lambda: main(["train"]))
+for module in ("lightning", "torchmetrics", "yaml"):
+    without(module, lambda: inc.train.train)
+without("safetensors", lambda: inc.load("run"))
+"""
+
+
+def test_a_library_that_is_missing_is_named_on_the_command_line_and_in_python():
+    done = subprocess.run(
+        [sys.executable, "-c", MISSING], capture_output=True, text=True, check=True
     )
-
-
-@pytest.mark.parametrize(
-    ("module", "package"),
-    [("lightning", "lightning"), ("torchmetrics", "lightning"), ("yaml", "pyyaml")],
-)
-def test_a_library_that_is_missing_is_named_in_python_too(module, package):
-    code = f"import sys; sys.modules[{module!r}] = None; import incidence as inc; inc.train.Config(epochs=1); inc.train.train"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    said = f"MissingExtraError: training needs {package}, which is not installed: pip install 'incidence[train]'."
-    assert done.stderr.splitlines()[-1].endswith(said)
+    packages = {
+        "lightning": "lightning",
+        "torchmetrics": "lightning",
+        "yaml": "pyyaml",
+        "safetensors": "safetensors",
+    }
+    message = "training needs {}, which is not installed: pip install 'incidence[train]'."
+    assert done.stdout.splitlines() == [
+        "Config(epochs=1)",
+        *(f"{key} MissingExtraError {message.format(name)}" for key, name in packages.items()),
+    ]
+    assert f"incidence: {message.format('lightning')}" in done.stderr

@@ -26,8 +26,8 @@ def test_the_algebra_loads_neither_torch_nor_numpy(module):
 
 def test_the_algebra_works_in_a_process_without_torch():
     code = (
-        "import sys; sys.modules['torch'] = sys.modules['numpy'] = None\n"
-        "import incidence as inc; print(inc.EquivariantMap('i j -> i j').dimension, inc.counting.bell(4))"
+        "import sys; sys.modules['torch'] = sys.modules['numpy'] = None\nimport incidence as inc;"
+        " print(inc.EquivariantMap('i j -> i j').dimension, inc.counting.bell(4))"
     )
     assert run_python(code).split() == ["15", "15"]
 
@@ -38,16 +38,16 @@ def test_layers_load_nothing_but_the_standard_library_beside_torch_and_numpy():
         "ours = {*sys.stdlib_module_names, 'incidence', 'numpy'}\n"
         "print(sorted(name for name in {*sys.modules} - before if name.split('.')[0] not in ours))"
     )
-    assert (
-        run_python(code).strip() == "[]"
-    )  # the compiler of torch, for one, takes as long as torch
+    # the compiler of torch, for one, takes as long as torch
+    assert run_python(code).strip() == "[]"
 
 
 def test_the_first_layer_loads_nothing_that_importing_layers_did_not():
     code = (
-        "import sys, torch, incidence as inc, incidence.nn; before = {*sys.modules}\n"
-        "layer, s = inc.nn.Linear('(i j) -> i', 2, 2), inc.Structure(2, {'(i j)': torch.tensor([[0], [1]])})\n"
-        "layer(torch.ones(1, 2), s).sum().backward(); print(sorted({*sys.modules} - before))"
+        "import sys, torch, incidence as inc, incidence.nn; before = {*sys.modules}\nlayer, s ="
+        " inc.nn.Linear('(i j) -> i', 2, 2), inc.Structure(2, {'(i j)': torch.tensor([[0],"
+        " [1]])})\nlayer(torch.ones(1, 2), s).sum().backward(); print(sorted({*sys.modules} -"
+        " before))"
     )
     assert run_python(code).strip() == "[]"
 

@@ -43,5 +43,6 @@ def test_tests_that_lack_their_data_are_counted_in_one_line(tmp_path, processes)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if "data" in line]
     assert lines == [
-        "left out for lack of data: 2 tests (set INCIDENCE_DATA to the folder with the benchmark data)"
+        "left out for lack of data: 2 tests (set INCIDENCE_DATA to the folder with the benchmark"
+        " data)"
     ]

@@ -34,7 +34,10 @@ def test_what_is_just_as_large_as_is_allowed_passes_and_a_byte_more_does_not(mon
     assert_size(2 << 30, "it")
     with pytest.raises(
         TooLargeError,
-        match=r"it would take at least 2 GB, and 2 GB are allowed\. If that is meant, set INCIDENCE_MAX_GB to more",
+        match=(
+            r"it would take at least 2 GB, and 2 GB are allowed\. If that is meant, set"
+            r" INCIDENCE_MAX_GB to more"
+        ),
     ):
         assert_size((2 << 30) + 1, "it")
     with pytest.raises(TooLargeError, match=r"it would take at least 1e\+21 GB"):
@@ -43,9 +46,8 @@ def test_what_is_just_as_large_as_is_allowed_passes_and_a_byte_more_does_not(mon
 
 def test_bytes_are_counted_as_they_unpack_and_none_is_kept(tmp_path, monkeypatch):
     path = tmp_path / "file.gz"
-    path.write_bytes(
-        gzip.compress(bytes(1 << 23)) + gzip.compress(bytes(1 << 23))
-    )  # the size at its end is that of the second part
+    # the size at its end is that of the second part
+    path.write_bytes(gzip.compress(bytes(1 << 23)) + gzip.compress(bytes(1 << 23)))
     assert_unpacked(path)
     monkeypatch.setenv("INCIDENCE_MAX_GB", str(((1 << 24) - 1) / (1 << 30)))
     with (
@@ -60,7 +62,10 @@ def test_a_packed_text_of_nothing_but_repetition_is_refused_beyond_16_mb(tmp_pat
     assert_unpacked(packed(tmp_path / "small.gz", b"[],", 15 << 20))
     assert_unpacked(packed(tmp_path / "dense.gz", b"[],", 17 << 20, others=1 << 18))
     bomb = packed(tmp_path / "bomb.gz", b"[],", 17 << 20)
-    said = r"bomb\.gz is text that unpacks to more than 100 times its size, and to more than 16 MB\. If that is meant, unpack it first"
+    said = (
+        r"bomb\.gz is text that unpacks to more than 100 times its size, and to more than 16 MB\."
+        r" If that is meant, unpack it first"
+    )
     with little_memory(), pytest.raises(TooLargeError, match=said):
         assert_unpacked(bomb)
     monkeypatch.setenv("INCIDENCE_MAX_GB", "2.5")

@@ -10,8 +10,12 @@ ROOT = VECTORS.parent.parent
 
 
 @pytest.mark.parametrize(
-    ("script", "picture"), [("fifteen_operations", "fifteen"), ("engine_picture", "engine")]
+    ("script", "picture"),
+    [
+        ("examples/fifteen_operations", "fifteen"),
+        ("examples/engine_picture", "engine"),
+    ],
 )
 def test_a_picture_is_what_its_script_draws(script, picture):
-    drawn = runpy.run_path(str(ROOT / "examples" / f"{script}.py"))["draw"]()
+    drawn = runpy.run_path(str(ROOT / f"{script}.py"))["draw"]()
     assert drawn == (ROOT / "docs" / f"{picture}.svg").read_text(encoding="utf-8")

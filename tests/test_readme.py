@@ -1,4 +1,6 @@
-"""Every example of the README and the docs runs and gives what it says; `page_checker` has the rule."""
+"""Every example of the README and the docs runs and gives what it says; `page_checker` has the
+rule.
+"""
 
 import re
 from pathlib import Path
@@ -13,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FILES = [
     ROOT / "README.md",
+    ROOT / "llms.txt",
     ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "src").rglob("*.md")),
@@ -31,6 +34,24 @@ def test_the_python_examples_give_the_values_in_their_comments(page):
 
 def test_the_pages_with_examples_are_found():
     assert {"README.md", "docs/layers.md", "docs/paper.md", "docs/symmetry.md"} <= set(PAGES)
+
+
+def test_the_page_for_language_models_has_five_programs():
+    text = (ROOT / "llms.txt").read_text(encoding="utf-8")
+    assert text.count("## Program ") == text.count("```python\n") == 5
+
+
+@pytest.mark.parametrize("name", ["README.md", "llms.txt"])
+def test_links_lead_to_files_and_their_headings(name):
+    links = re.findall(r"\]\(([^)]+)\)", (ROOT / name).read_text(encoding="utf-8"))
+    assert len(links) > 10
+    for link in links:
+        path, _, anchor = link.partition("#")
+        assert (ROOT / path).is_file()
+        if anchor:
+            text = (ROOT / path).read_text(encoding="utf-8")
+            headings = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+            assert anchor in [heading.lower().replace(" ", "-") for heading in headings]
 
 
 def page(*lines: str) -> str:
@@ -61,6 +82,8 @@ def page(*lines: str) -> str:
         "import torch; torch.tensor(3)  # tensor(3)",
         "3; 4  # 4",
         "[\n    1,\n]; 4  # 4",
+        "1 + 1\n# 2: a sum, below",
+        "[\n    1,\n]\n# [1]",
     ],
 )
 def test_a_right_value_is_compared(line):
@@ -119,6 +142,7 @@ def test_prose_states_no_value(line):
         ("import re  # 7", "states a value after a line that has none"),
         ("for k in range(2):  # 2 rounds\n    k", "no statement ends here"),
         ("# 120", "no statement ends here"),
+        ("60 * 2\n# 121", "the comment says `121`, and the value is `120`"),
         ("1 / 0", "this raises ZeroDivisionError"),
         ("missing", "this raises NameError"),
     ],
@@ -133,8 +157,9 @@ def test_values_are_compared_when_the_line_runs():
 
 
 def test_the_command_prints_the_text_below_it(capsys):
+    page = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
     shown = re.search(
-        r"`./run incidence explain \"(.*?)\"` prints\n\n```\n(.*?)```", README, flags=re.DOTALL
+        r"`incidence explain \"(.*?)\"` prints\n\n```text\n(.*?)```", page, flags=re.DOTALL
     )
     assert shown is not None
     main(["explain", shown[1]])
@@ -144,3 +169,12 @@ def test_the_command_prints_the_text_below_it(capsys):
 def test_the_version_has_one_source():
     cff = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {incidence.__version__}\n" in cff
+
+
+def test_the_readme_is_short_and_fits_in_100_columns():
+    lines = README.splitlines()
+    assert len(lines) <= 150
+    assert len(README.split()) <= 900
+    assert [
+        line for line in lines if len(line) > 100 and not line.startswith("|") and "](" not in line
+    ] == []

@@ -48,12 +48,22 @@ def project(tmp_path: Path) -> Path:
             "the project",
             "-m pytest -n logical --maxprocesses 8 --dist worksteal -k orbit",
         ),
+        (
+            ["test-all"],
+            "the project",
+            "-m pytest -n logical --maxprocesses 8 --dist worksteal -m not slow and not browser",
+        ),
         (["type"], "the project", ""),
     ],
 )
 def test_jobs_run_where_their_paths_are(project, words, place, said):
     found = subprocess.check_output([project / "run", *words], cwd=project.parent, text=True)
     assert found == f"{(project.parent / place).resolve()}: {said}\n"
+
+
+def test_yardsticks_are_those_of_the_code_and_of_its_walks(project):
+    found = subprocess.check_output([project / "run", "yardsticks"], text=True).splitlines()
+    assert found == [f"{project}: scripts/{name}.py" for name in ("yardsticks", "walks")]
 
 
 def test_the_explorer_is_built_and_served_at_an_address_that_is_told(project):
@@ -76,14 +86,19 @@ case "$*" in
   *"pip install"*"--require-hashes --no-deps -r locked.txt")
     echo "WARNING: of the machine" >&2
     [ -z "$FAIL" ] || echo "ERROR: no b" >&2
-    printf 'Requirement already satisfied: a\\nCollecting b>=2 (from a)\\nInstalling collected packages: b, c\\n'
+    echo 'Requirement already satisfied: a'
+    echo 'Collecting b>=2 (from a)'
+    echo 'Installing collected packages: b, c'
     exit ${FAIL:-0} ;;
-  *"pip install"*) printf 'Collecting torch==2.13.0\\n  Downloading torch-2.13.0.whl (190.1 MB)\\n' ;;
+  *"pip install"*)
+    echo 'Collecting torch==2.13.0'
+    echo '  Downloading torch-2.13.0.whl (190.1 MB)' ;;
 esac
 """
 
 
-# A system without an NVIDIA driver, wherever the tests run, as functions that bash takes from its environment.
+# A system without an NVIDIA driver, wherever the tests run, as functions that bash takes from its
+# environment.
 NO_DRIVER = {
     "BASH_FUNC_uname%%": "() { echo Linux; }",
     "BASH_FUNC_command%%": '() { [ "$2" != nvidia-smi ] && builtin command "$@"; }',
@@ -140,12 +155,10 @@ def test_setting_up_shows_what_pip_is_at_in_a_terminal(bare_project):
     done = set_up(bare_project, stderr=theirs)
     os.close(theirs)
     told = all_of(ours)
-    assert (
-        "  Downloading torch-2.13.0.whl (190.1 MB)\r\n" in told
-    )  # pip's own words, where its bar is
-    assert (
-        "\033[KCollecting b>=2\r\033[KUnpacking packages: 2\r\033[K" in told
-    )  # one line that changes
+    # pip's own words, where its bar is
+    assert "  Downloading torch-2.13.0.whl (190.1 MB)\r\n" in told
+    # one line that changes
+    assert "\033[KCollecting b>=2\r\033[KUnpacking packages: 2\r\033[K" in told
     assert done.stdout == f"{bare_project.resolve()}: \n"
 
 

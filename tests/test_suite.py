@@ -1,39 +1,55 @@
 """The suite itself: every test asserts something, and test modules do not lean on each other."""
 
 import ast
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 TESTS = Path(__file__).parent
 MODULES = sorted(TESTS.rglob("*.py"))
+ASSERTING = ("raises", "warns", "gradcheck", "gradgradcheck")
+
+UPPER = ("models", "data", "train", "plot")
+# what `./run test-core` deletes
+ABOVE = {*UPPER, "site", "browser", "attacks", "benchmarks", "test_cli_training.py"}
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def complaints(find, paths: list[Path]) -> dict[str, list[str]]:
+    """Return what `find` finds in each module, by path, for the modules with a finding."""
+    found = {str(path.relative_to(TESTS)): find(tree_of(path)) for path in paths}
+    return {path: names for path, names in found.items() if names}
+
+
+def called(node: ast.Call) -> str:
+    """Return the last name of the function of a call."""
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr
+    return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
 def assertions(tree: ast.AST) -> bool:
-    """Whether a piece of code asserts something: `assert`, `raises`, `warns`, `gradcheck`, or a call of `assert_...`."""
+    """Return whether code has an `assert`, `raises`, `warns`, `gradcheck`, or a call of
+    `assert_...`.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert):
             return True
         if isinstance(node, ast.Call):
-            called = (
-                node.func.attr
-                if isinstance(node.func, ast.Attribute)
-                else node.func.id
-                if isinstance(node.func, ast.Name)
-                else ""
-            )
-            if called in ("raises", "warns", "gradcheck", "gradgradcheck") or called.startswith(
-                "assert_"
-            ):
+            name = called(node)
+            if name in ASSERTING or name.startswith("assert_"):
                 return True
     return False
 
 
-def without_assertion(text: str) -> list[str]:
-    """The tests of a module that assert nothing, neither themselves nor in a function of the module that they call."""
-    functions = {
-        node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)
-    }
+def without_assertion(module: ast.Module) -> list[str]:
+    """Return the tests of a module that assert nothing, neither themselves nor in a function of the
+    module that they call.
+    """
+    functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
     asserting = {name for name, node in functions.items() if assertions(node)}
 
     def calls(node: ast.FunctionDef) -> set[str]:
@@ -52,13 +68,9 @@ def without_assertion(text: str) -> list[str]:
     return [name for name in functions if name.startswith("test_") and name not in asserting]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [p for p in MODULES if p.name.startswith("test_")],
-    ids=lambda p: str(p.relative_to(TESTS)),
-)
-def test_every_test_asserts_something(path):
-    assert without_assertion(path.read_text(encoding="utf-8")) == []
+def test_every_test_asserts_something():
+    paths = [path for path in MODULES if path.name.startswith("test_")]
+    assert complaints(without_assertion, paths) == {}
 
 
 def test_a_test_that_asserts_nothing_is_found():
@@ -68,60 +80,53 @@ def test_a_test_that_asserts_nothing_is_found():
         "def test_b(): print(1)",
         "def test_c(): assert_close(1, 1)",
     ]
-    assert without_assertion("\n".join(lines)) == ["test_b"]
+    assert without_assertion(ast.parse("\n".join(lines))) == ["test_b"]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(TESTS)))
-def test_nothing_is_imported_from_a_test_module_or_a_conftest(path):
-    imported = [
-        node
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom)
-    ]
+def from_tests(module: ast.Module) -> list[str]:
+    """Return what a module imports from test modules or a conftest."""
     names = [
         f"{node.module}.{alias.name}"
-        for node in imported
+        for node in ast.walk(module)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests")
         for alias in node.names
-        if (node.module or "").startswith("tests")
     ]
-    assert [
+    return [
         name
         for name in names
         if any(part.startswith("test_") or part == "conftest" for part in name.split("."))
-    ] == []
+    ]
 
 
-UPPER = ("models", "data", "train", "plot")
-ABOVE = {
-    *UPPER,
-    "site",
-    "browser",
-    "attacks",
-    "benchmarks",
-    "test_cli_training.py",
-}  # what `./run leaner` deletes
-BELOW = [p for p in MODULES if p.relative_to(TESTS).parts[0] not in ABOVE]
+def test_nothing_is_imported_from_a_test_module_or_a_conftest():
+    assert complaints(from_tests, MODULES) == {}
 
 
-def upper_packages(text: str) -> list[str]:
-    """The packages on top of the core that a module names: `import incidence.data`, `from incidence import data`, `inc.data`."""
+def test_an_import_from_a_test_module_is_found():
+    lines = ["from tests.nn.test_linear import x", "from tests.cases import some"]
+    assert from_tests(ast.parse("\n".join(lines))) == ["tests.nn.test_linear.x"]
+
+
+def upper_packages(module: ast.Module) -> list[str]:
+    """Return the packages on top of the core that a module names: `import incidence.data`,
+    `from incidence import data`, `inc.data`.
+    """
     found = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(module):
         if isinstance(node, ast.ImportFrom):
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.Attribute):
             found.add(ast.unparse(node))
-    packages = {
-        f"{root}.{upper}" for root in ("inc", "incidence") for upper in (*UPPER, "load")
-    }  # which is `train.load`
+    # `load` is that of `train`
+    packages = {f"{root}.{upper}" for root in ("inc", "incidence") for upper in (*UPPER, "load")}
     return sorted(packages & {".".join(name.split(".")[:2]) for name in found})
 
 
-@pytest.mark.parametrize("path", BELOW, ids=lambda p: str(p.relative_to(TESTS)))
-def test_tests_of_the_core_name_nothing_that_is_built_on_it(path):
-    assert upper_packages(path.read_text(encoding="utf-8")) == []
+def test_tests_of_the_core_name_nothing_that_is_built_on_it():
+    below = [path for path in MODULES if path.relative_to(TESTS).parts[0] not in ABOVE]
+    assert complaints(upper_packages, below) == {}
 
 
 def test_a_name_of_an_upper_package_is_found():
@@ -133,7 +138,7 @@ def test_a_name_of_an_upper_package_is_found():
         "x.data",
         "inc.load",
     ]
-    assert upper_packages("\n".join(lines)) == [
+    assert upper_packages(ast.parse("\n".join(lines))) == [
         "inc.load",
         "inc.models",
         "incidence.data",

@@ -1,4 +1,6 @@
-"""The wheel: it holds the library and nothing else, and works where there is only what it depends on."""
+"""The wheel: it holds the library and nothing else, and works where there is only what it depends
+on.
+"""
 
 import os
 import shutil
@@ -57,7 +59,9 @@ def needed(names: list[str]) -> set[str]:
 
 @pytest.fixture(scope="module")
 def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment with the wheel and what it depends on, and nothing else: the latter as links to where it is installed here."""
+    """An environment with the wheel and what it depends on, and nothing else: the latter as links
+    to where it is installed here.
+    """
     home = tmp_path_factory.mktemp("bare")
     command = [
         sys.executable,
@@ -115,7 +119,7 @@ def test_it_holds_the_library_its_data_and_its_licence_and_nothing_else(wheel):
     assert {name for name in names if name.startswith("incidence/")} == own
     assert own >= {
         "incidence/py.typed",
-        "incidence/kernels/native.c",
+        "incidence/engine/products/join.c",
         "incidence/data/solubility.npz",
     }
     assert any(name.endswith("licenses/LICENSE") for name in names)
@@ -124,11 +128,14 @@ def test_it_holds_the_library_its_data_and_its_licence_and_nothing_else(wheel):
 
 SCRIPT = """
 import importlib.util, torch, incidence as inc
-assert all(importlib.util.find_spec(name) is None for name in ("lightning", "rdkit", "scipy", "matplotlib", "yaml", "pytest"))
-from incidence.kernels import native
+absent = ("lightning", "rdkit", "scipy", "matplotlib", "yaml", "pytest")
+assert all(importlib.util.find_spec(name) is None for name in absent)
+from incidence.engine.products import join
 layer = inc.nn.Linear("i, (i j) -> i, (i j)", 2, 2)
-y = layer({"i": torch.ones(3, 2), "(i j)": torch.ones(2, 2)}, inc.Structure(3, {"(i j)": [[0, 1], [1, 2]]}))
-print(inc.__version__, len(inc.EquivariantMap("i j -> i j").operations), y["i"].isfinite().all().item(), native.library() is not None)
+s = inc.Structure(3, {"(i j)": [[0, 1], [1, 2]]})
+y = layer({"i": torch.ones(3, 2), "(i j)": torch.ones(2, 2)}, s)
+count = len(inc.EquivariantMap("i j -> i j").operations)
+print(inc.__version__, count, y["i"].isfinite().all().item(), join._library() is not None)
 """
 
 
@@ -158,7 +165,10 @@ def test_the_program_explains_and_helps_itself(bare, tmp_path):
 
 @pytest.mark.parametrize("way", ["program", "python"])
 def test_training_without_its_extra_says_what_to_install(bare, tmp_path, way):
-    script = "import incidence as inc\ntry: inc.train.train({'data': 'solubility'})\nexcept inc.errors.MissingExtraError as error: print(error)"
+    script = (
+        "import incidence as inc\ntry: inc.train.train({'data': 'solubility'})\nexcept"
+        " inc.errors.MissingExtraError as error: print(error)"
+    )
     done = run(
         bare, *([program(bare), "train"] if way == "program" else ["-c", script]), folder=tmp_path
     )

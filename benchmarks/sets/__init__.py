@@ -1,7 +1,8 @@
-"""The data sets of the literature, with their protocols: folds, splits, and the options they are trained with.
+"""The data sets of the literature, with their protocols: folds, splits, and the options they are
+trained with.
 
-They are read from files that one has to have already (docs/datasets.md says which); nothing is fetched. `register()` makes them known to
-`incidence.data.load` and to training, by name.
+They are read from files that one has to have already (docs/datasets.md says which); nothing is
+fetched. `register()` makes them known to `incidence.data.load` and to training, by name.
 """
 
 from __future__ import annotations
@@ -28,13 +29,20 @@ _MUTAG = {
 _CSL = {"model": "rings", "max_size": 8, "hidden": 32, "depth": 2, "epochs": 60, "batch_size": 15}
 _COUNTING = {"model": "order3", "lr": 2e-2, "weight_decay": 0.0, "batch_size": 32}
 _CYCLES = {
-    "model": "local-fgnn", "data_options": ("k=3",), "hidden": 16, "depth": 3, "dropout": 0.0, "loss": "absolute", "epochs": 20,
+    "model": "local-fgnn",
+    "data_options": ("k=3",),
+    "hidden": 16,
+    "depth": 3,
+    "dropout": 0.0,
+    "loss": "absolute",
+    "epochs": 20,
     "batch_size": 32,
-}  # fmt: skip
+}
 _CITATION = {"model": "hypergraph", "epochs": 100, "weight_decay": 1e-2}
 _COSEG = {"depth": 6, "batch_size": 6, "epochs": 40}
 
-# name: (loader in this package, one line about it, options it is trained with above those for its kind of files)
+# name: (loader in this package, one line about it, options it is trained with above those for its
+# kind of files)
 SETS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "mutag": ("graphs.load_tu", "188 molecules, mutagenic or not; 10 folds", _MUTAG),
     "ptc": (

@@ -1,4 +1,6 @@
-"""Files of data sets: where they are, what they hold, and what to say if they are missing or damaged."""
+"""Files of data sets: where they are, what they hold, and what to say if they are missing or
+damaged.
+"""
 
 from __future__ import annotations
 
@@ -49,14 +51,16 @@ _DAMAGE = (
 
 
 def find(name: str, folder: Path | str | None, own: str, file: str) -> Path:
-    """The path of a file of a data set; `folder` is the one called `own`, or the one that holds it. A `.gz` may be unpacked.
+    """The path of a file of a data set; `folder` is the one called `own`, or the one that holds it.
+    A `.gz` may be unpacked.
 
     Raises:
         IncidenceError: No folder was given, or there is no such file in it.
     """
     if folder is None:
         raise IncidenceError(
-            f"the data set {name!r} is read from files: give the folder that holds `{own}` with --folder."
+            f"the data set {name!r} is read from files: give the folder that holds `{own}` with"
+            " --folder."
         )
     places = [
         Path(folder) / below / spelt
@@ -66,7 +70,8 @@ def find(name: str, folder: Path | str | None, own: str, file: str) -> Path:
     found = next((place for place in places if place.is_file()), None)
     if found is None:
         raise IncidenceError(
-            f"the data set {name!r} needs the file {places[0]}, which is not there: give the folder that holds `{own}`."
+            f"the data set {name!r} needs the file {places[0]}, which is not there: give the folder"
+            f" that holds `{own}`."
         )
     return found
 
@@ -79,7 +84,8 @@ def choose(name: str, option: str, value: str, known: Sequence[str]) -> str:
     """
     if value not in known:
         raise IncidenceError(
-            f"the option {option} of the data set {name!r} is one of {', '.join(known)}; got {value!r}."
+            f"the option {option} of the data set {name!r} is one of {', '.join(known)}; got"
+            f" {value!r}."
         )
     return value
 

@@ -1,4 +1,6 @@
-"""Graphs: the TU collection with its ten folds; CSL, EXP, strongly regular graphs and BREC, hard to tell apart; counts of patterns."""
+"""Graphs: the TU collection with its ten folds; CSL, EXP, strongly regular graphs and BREC, hard to
+tell apart; counts of patterns.
+"""
 
 from __future__ import annotations
 
@@ -55,8 +57,9 @@ _TU: dict[str, tuple[str, tuple[str, ...]]] = {
     "imdb-m": ("IMDBMULTI", (*_TWO, "class 2")),
 }
 _ABOUT_TU = (
-    "{} of the TU collection, with the ten fixed folds that the literature uses. Published accuracies are means over the folds; many are "
-    "those of the best epoch on the test part itself. The option validation keeps a part of the training graphs apart instead."
+    "{} of the TU collection, with the ten fixed folds that the literature uses. Published"
+    " accuracies are means over the folds; many are those of the best epoch on the test part"
+    " itself. The option validation keeps a part of the training graphs apart instead."
 )
 
 
@@ -87,7 +90,9 @@ def load_tu(name: str, folder: Path | None) -> DataSet:
 
 
 def _labelled(lists: NeighbourLists, classes: Tensor) -> tuple[list[Example], list[int]]:
-    """Examples with labels and degrees as features, and the labels there are; a single one says nothing and is none."""
+    """Examples with labels and degrees as features, and the labels there are; a single one says
+    nothing and is none.
+    """
     symbols: list[int] = lists.labels.unique().tolist()
     symbols = symbols if len(symbols) > 1 else []
     labels = label_numbers(lists.labels, symbols) if symbols else None
@@ -100,8 +105,9 @@ def _labelled(lists: NeighbourLists, classes: Tensor) -> tuple[list[Example], li
 FAMILIES = ("sr16622", "sr251256", "sr261034", "sr281264", "sr291467", "sr351899")
 GROUPS = ("basic", "regular", "str", "4vtx", "dr", "extension", "cfi")
 _NO_TRAINING = (
-    "There is nothing to train on: everything is in the test part. A network with random weights, in double precision, separates a pair if "
-    "its outputs differ by far more than those of a graph and a relabelled copy of it."
+    "There is nothing to train on: everything is in the test part. A network with random weights,"
+    " in double precision, separates a pair if its outputs differ by far more than those of a graph"
+    " and a relabelled copy of it."
 )
 
 
@@ -121,7 +127,8 @@ def load_csl(name: str, folder: Path | None) -> DataSet:
     if ends.ndim != 3 or len(ends) != len(classes):
         raise damaged(path, "its edges and labels do not fit together")
     examples = _plain([(41, own.T) for own in ends], classes)
-    # The file of validation graphs that comes with the folds lists the test graphs, so it is not read: 30 graphs are in neither part.
+    # The file of validation graphs that comes with the folds lists the test graphs, so it is not
+    # read: 30 graphs are in neither part.
     folds = [
         _folds(find(name, path.parent, "", f"CSL_{part}.txt"), len(classes))
         for part in ("train", "test")
@@ -131,8 +138,9 @@ def load_csl(name: str, folder: Path | None) -> DataSet:
         for train, test in zip(*folds, strict=True)
     ]
     about = (
-        "150 circular skip link graphs (Murphy et al., 2019): message passing, as the 1-WL test, cannot tell the ten classes apart. The "
-        "published folds validate on the test graphs; here the graphs in neither part, 3 of each class, are for validation."
+        "150 circular skip link graphs (Murphy et al., 2019): message passing, as the 1-WL test,"
+        " cannot tell the ten classes apart. The published folds validate on the test graphs; here"
+        " the graphs in neither part, 3 of each class, are for validation."
     )
     return _classification(name, examples, [f"class {k}" for k in range(10)], splits, _PLAIN, about)
 
@@ -145,7 +153,8 @@ def _folds(path: Path, count: int) -> list[Tensor]:
 
 
 def load_exp(name: str, folder: Path | None, *, seed: int = 0) -> DataSet:
-    """EXP and CEXP: formulas as graphs, satisfiable or not; ten folds by chance that keep the two graphs of a pair together.
+    """EXP and CEXP: formulas as graphs, satisfiable or not; ten folds by chance that keep the two
+    graphs of a pair together.
 
     Args:
         name: `exp` or `cexp`.
@@ -161,7 +170,10 @@ def load_exp(name: str, folder: Path | None, *, seed: int = 0) -> DataSet:
         splits.append(
             Split(*(torch.stack([2 * part, 2 * part + 1], dim=1).flatten() for part in parts))
         )
-    about = f"{name.upper()} (Abboud et al., 2021): 600 pairs of planar formulas as graphs; graphs 2k and 2k + 1 differ in class."
+    about = (
+        f"{name.upper()} (Abboud et al., 2021): 600 pairs of planar formulas as graphs; graphs 2k"
+        " and 2k + 1 differ in class."
+    )
     return _classification(name, examples, _TWO, splits, {"labels": labels, "degrees": True}, about)
 
 
@@ -171,7 +183,8 @@ def load_sr(name: str, folder: Path | None, *, family: str = "sr16622") -> DataS
     Args:
         name: `sr`.
         folder: `sr_graphs`, or the folder that holds it.
-        family: Such as `sr251256`: 25 nodes of degree 12, with 5 and 6 common neighbours of adjacent nodes and of others.
+        family: Such as `sr251256`: 25 nodes of degree 12, with 5 and 6 common neighbours of
+            adjacent nodes and of others.
     """
     choose(name, "family", family, FAMILIES)
     return _each_a_class(
@@ -185,7 +198,8 @@ def load_brec(name: str, folder: Path | None, *, group: str = "basic") -> DataSe
     Args:
         name: `brec`.
         folder: The folder `brec`, or the one that holds it.
-        group: `basic`, `regular`, `str` (strongly regular), `4vtx`, `dr` (distance regular), `extension` or `cfi`.
+        group: `basic`, `regular`, `str` (strongly regular), `4vtx`, `dr` (distance regular),
+            `extension` or `cfi`.
     """
     choose(name, "group", group, GROUPS)
     path = find(name, folder, "brec", f"{group}.npy")
@@ -193,7 +207,10 @@ def load_brec(name: str, folder: Path | None, *, group: str = "basic") -> DataSe
     if lines.dtype.kind not in "US" or len(lines) % 2:
         raise damaged(path, "it has no pairs of graph6 texts")
     examples = _plain(_from_graph6(path, lines.tolist()), torch.arange(len(lines)) % 2)
-    about = f"The group {group} of BREC (Wang and Zhang, 2024): pairs of graphs that the 1-WL test cannot tell apart. {_NO_TRAINING}"
+    about = (
+        f"The group {group} of BREC (Wang and Zhang, 2024): pairs of graphs that the 1-WL test"
+        f" cannot tell apart. {_NO_TRAINING}"
+    )
     return _classification(
         name, examples, ("first", "second"), [_all_test(examples)], _PLAIN, about
     )
@@ -244,13 +261,15 @@ def _plain(parts: Sequence[tuple[int, Tensor]], classes: Tensor | None = None) -
 
 _COUNTED = ("triangle", "star", "tailed_triangle", "chordal_cycle")
 _ABOUT_COUNTING = (
-    "5000 random graphs of 10 nodes (Chen et al., 2020); the target is the number of {}s. The literature reports the mean squared error of "
-    "the test part divided by the variance of the target over all graphs, which is {:.4g}."
+    "5000 random graphs of 10 nodes (Chen et al., 2020); the target is the number of {}s. The"
+    " literature reports the mean squared error of the test part divided by the variance of the"
+    " target over all graphs, which is {:.4g}."
 )
 
 
 def load_counting(name: str, folder: Path | None, *, target: str = "triangle") -> DataSet:
-    """Random graphs with the counts of a pattern: triangles, tailed triangles and chordal cycles are induced, 3-stars are not.
+    """Random graphs with the counts of a pattern: triangles, tailed triangles and chordal cycles
+    are induced, 3-stars are not.
 
     Args:
         name: `counting`.
@@ -287,8 +306,9 @@ def load_counting(name: str, folder: Path | None, *, target: str = "triangle") -
 
 _CYCLES = ("cycle3", "cycle4", "cycle5", "cycle6", "chordal4", "chordal5")
 _ABOUT_CYCLES = (
-    "5000 random graphs of 10 to 30 nodes (Zhang et al., 2024); the target is the number of subgraphs {}. The literature reports the mean "
-    "absolute error of the test part divided by the deviation of the target over all graphs, which is {:.4f}."
+    "5000 random graphs of 10 to 30 nodes (Zhang et al., 2024); the target is the number of"
+    " subgraphs {}. The literature reports the mean absolute error of the test part divided by the"
+    " deviation of the target over all graphs, which is {:.4f}."
 )
 
 

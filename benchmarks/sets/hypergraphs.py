@@ -1,4 +1,6 @@
-"""Citation hypergraphs: papers are nodes, papers cited together or of one author are hyperedges; the topics of papers are predicted."""
+"""Citation hypergraphs: papers are nodes, papers cited together or of one author are hyperedges;
+the topics of papers are predicted.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,10 @@ _SETS = {
     "citeseer-cocitation": ("citeseer_cocitation.npz", 6, "papers that are cited together"),
 }
 _ABOUT = (
-    "Papers as nodes, with the words they contain; a hyperedge joins {}; the target is the topic of a paper (Yadati et al., 2019). "
-    "Hyperedges on the same papers are one here, with their number as a feature. Ten splits, without a validation part; the literature "
-    "reports the mean error over them."
+    "Papers as nodes, with the words they contain; a hyperedge joins {}; the target is the topic of"
+    " a paper (Yadati et al., 2019). Hyperedges on the same papers are one here, with their number"
+    " as a feature. Ten splits, without a validation part; the literature reports the mean error"
+    " over them."
 )
 
 
@@ -94,7 +97,9 @@ def _assert_fits(path: Path, found: dict[str, Tensor], count: int, num_classes: 
 
 
 def _hyperedges(ptr: Tensor, nodes: Tensor, count: int) -> tuple[Structure, Tensor]:
-    """Hyperedges in canonical order, each once, with the logarithms of their size and of how often each came."""
+    """Hyperedges in canonical order, each once, with the logarithms of their size and of how often
+    each came.
+    """
     times = Counter(tuple(sorted(own.tolist())) for own in nodes.tensor_split(ptr[1:-1]))
     sizes = torch.tensor([len(own) for own in times])
     members = torch.stack(

@@ -1,7 +1,8 @@
-"""SHREC'11, 600 closed surfaces of 30 classes; COSEG aliens and vases, surfaces whose every edge belongs to one of four parts.
+"""SHREC'11, 600 closed surfaces of 30 classes; COSEG aliens and vases, surfaces whose every edge
+belongs to one of four parts.
 
-Both are the zip files of MeshCNN (Hanocka et al. 2019), whose folders `train` and `test` are the split. There is no part for validation:
-the literature has none.
+Both are the zip files of MeshCNN (Hanocka et al. 2019), whose folders `train` and `test` are the
+split. There is no part for validation: the literature has none.
 """
 
 from __future__ import annotations
@@ -31,17 +32,20 @@ __all__ = [
 
 _PARTS = 4
 _ABOUT_SHREC = (
-    "SHREC 2011 track of non-rigid shapes (Lian et al.), simplified to 500 faces and split 16 / 4 for each class by the authors of MeshCNN "
-    "(Hanocka et al. 2019). No licence is stated for the shapes. The target is the class."
+    "SHREC 2011 track of non-rigid shapes (Lian et al.), simplified to 500 faces and split 16 / 4"
+    " for each class by the authors of MeshCNN (Hanocka et al. 2019). No licence is stated for the"
+    " shapes. The target is the class."
 )
 _ABOUT_COSEG = (
-    "COSEG (Wang et al. 2012) with the meshes, the labels of edges and the split of MeshCNN (Hanocka et al. 2019). No licence is stated "
-    "for the shapes. The target is the part of every edge."
+    "COSEG (Wang et al. 2012) with the meshes, the labels of edges and the split of MeshCNN"
+    " (Hanocka et al. 2019). No licence is stated for the shapes. The target is the part of every"
+    " edge."
 )
 
 
 class _Archive:
-    """The meshes of a zip file in folders `train` and `test`, sorted by folder and then by number or name.
+    """The meshes of a zip file in folders `train` and `test`, sorted by folder and then by number
+    or name.
 
     Args:
         name: What users call the data set.
@@ -118,8 +122,9 @@ def load_shrec11(
     Args:
         name: What the data set is called.
         folder: Where the file is, or the folder above.
-        split: `16` is the fixed split into 16 training and 4 test meshes for each class; `10` draws 10 training meshes for each class at
-            random from all, and tests on the others. By default what the name says: `shrec11` or `shrec11-10`.
+        split: `16` is the fixed split into 16 training and 4 test meshes for each class; `10` draws
+            10 training meshes for each class at random from all, and tests on the others. By
+            default what the name says: `shrec11` or `shrec11-10`.
         seed: Of that draw.
     """
     wanted = choose(
@@ -135,7 +140,9 @@ def load_shrec11(
 
 
 def _drawn(labels: Tensor, count: int, seed: int) -> Tensor:
-    """Whether each example is for training: as many of every class, drawn at random; shape [examples]."""
+    """Whether each example is for training: as many of every class, drawn at random; shape
+    [examples].
+    """
     generator = torch.Generator().manual_seed(seed)
     is_train = torch.zeros(len(labels), dtype=torch.bool)
     for label in labels.unique():
@@ -145,7 +152,9 @@ def _drawn(labels: Tensor, count: int, seed: int) -> Tensor:
 
 
 def load_coseg(name: str, folder: Path | None) -> DataSet:
-    """Reads `coseg_aliens.zip` or `coseg_vases.zip`, for the names `coseg-aliens` and `coseg-vases`."""
+    """Reads `coseg_aliens.zip` or `coseg_vases.zip`, for the names `coseg-aliens` and
+    `coseg-vases`.
+    """
     archive = _coseg(name, folder)
     meshes = [archive.mesh(path) for path in archive.meshes]
     targets = [
@@ -185,8 +194,8 @@ def _numbers(archive: _Archive, path: PurePosixPath, kind: str, suffix: str, cou
 def numbered_edges(mesh: Mesh) -> Tensor:
     """The row in `{i j}` of every edge as the labels number them.
 
-    Faces are walked in the order of the file, and in each face the pairs of corners (0, 1), (1, 2), (2, 0): an edge has the next number
-    when it is first met.
+    Faces are walked in the order of the file, and in each face the pairs of corners (0, 1), (1, 2),
+    (2, 0): an edge has the next number when it is first met.
     """
     corners = mesh.faces.nodes.view(-1, 3)
     walked = torch.stack([corners, corners[:, [1, 2, 0]]]).view(2, -1)
@@ -200,7 +209,9 @@ def numbered_edges(mesh: Mesh) -> Tensor:
 
 
 def soft_labels(name: str, folder: Path | None) -> list[Tensor]:
-    """For every mesh of the data set, in its order, the weight of each part at each edge: [edges, parts], in the order of `{i j}`."""
+    """For every mesh of the data set, in its order, the weight of each part at each edge: [edges,
+    parts], in the order of `{i j}`.
+    """
     archive = _coseg(name, folder)
     found = []
     for path in archive.meshes:
@@ -211,7 +222,9 @@ def soft_labels(name: str, folder: Path | None) -> list[Tensor]:
 
 
 def edge_areas(example: Example) -> Tensor:
-    """The share of every edge in the area of a mesh with features: a third of each of its faces; shape [edges]."""
+    """The share of every edge in the area of a mesh with features: a third of each of its faces;
+    shape [edges].
+    """
     structure = example.structure
     areas = example.features["{i j k}"][:, 0]
     corners = structure["{i j k}"]
@@ -223,7 +236,8 @@ def edge_areas(example: Example) -> Tensor:
 def soft_accuracy(
     predicted: Sequence[Tensor], examples: Sequence[Example], soft: Sequence[Tensor]
 ) -> float:
-    """The accuracy that MeshCNN reports: a class is right where its soft label is positive, edges weigh by area, meshes all the same.
+    """The accuracy that MeshCNN reports: a class is right where its soft label is positive, edges
+    weigh by area, meshes all the same.
 
     Args:
         predicted: The class of every edge of every mesh, shapes [edges].

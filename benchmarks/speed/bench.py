@@ -72,7 +72,8 @@ class Bench:
     def in_fresh_process(
         self, name: str, *options: str, python: str = sys.executable
     ) -> list[Figure]:
-        """The figures of a benchmark that another process measures, with other options or another interpreter.
+        """The figures of a benchmark that another process measures, with other options or another
+        interpreter.
 
         Raises:
             IncidenceError: It could not; the message is its own.
@@ -123,9 +124,11 @@ def one_thread() -> Iterator[None]:
 
 
 class Bounds(NamedTuple):
-    """How long a layer takes at least, in seconds, with products at the rate of rows in the cache, and of rows in memory.
+    """How long a layer takes at least, in seconds, with products at the rate of rows in the cache,
+    and of rows in memory.
 
-    The second counts the reading of rows with the products and with the copies, so a layer may come below it.
+    The second counts the reading of rows with the products and with the copies, so a layer may come
+    below it.
     """
 
     cached: float
@@ -189,10 +192,13 @@ class Work:
         self.backward(composition(self.xs, at, scatter))
 
     def bounds(self) -> Bounds:
-        """The flops that the layer truly needs, and reading and writing, at the best rates of this run."""
+        """The flops that the layer truly needs, and reading and writing, at the best rates of this
+        run.
+        """
         flops = self.composition.flops * self.channels**2
         num_in, num_out = (sum(t.numel() for t in side) for side in (self.xs, self.grads))
         best = rates(self.channels)
-        # Forward and backward are three products; X and dY are read, Y and dX written, X read once more.
+        # Forward and backward are three products; X and dY are read, Y and dX written, X read once
+        # more.
         traffic = 4 * (3 * num_in + 2 * num_out) / best.bandwidth
         return Bounds(3 * flops / best.cached + traffic, 3 * flops / best.cold + traffic)

@@ -44,7 +44,8 @@ def main(words: Sequence[str]) -> int:
     """Measures, and prints what was found.
 
     Raises:
-        IncidenceError: There is no such benchmark, or an option is wrong; nothing was measured then.
+        IncidenceError: There is no such benchmark, or an option is wrong; nothing was measured
+            then.
     """
     arguments = _parser().parse_args(words)
     names = list(dict.fromkeys(arguments.names or BENCHMARKS))
@@ -93,7 +94,8 @@ def _measure(name: str, arguments: argparse.Namespace) -> Result:
 def _keep_memory() -> None:
     if not incidence.keep_memory():
         raise IncidenceError(
-            "--keep-memory needs a system on which `incidence.keep_memory` works, such as Linux with glibc."
+            "--keep-memory needs a system on which `incidence.keep_memory` works, such as Linux"
+            " with glibc."
         )
 
 

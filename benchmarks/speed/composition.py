@@ -1,9 +1,12 @@
-"""The same maps the usual way: pool with `index_add_`, one product for each operation, spread with `index_select`.
+"""The same maps the usual way: pool with `index_add_`, one product for each operation, spread with
+`index_select`.
 
-This is what one writes on top of the scatter and gather of a graph library, and all that depends on the graph alone is made beforehand:
-pooling is shared between operations with the same keys, keys are ordered tuples of nodes where the classes are, and no row is
-gathered into the place where it is already. Products at the entries come after spreading, as message passing has them; products at the
-keys before, which is cheaper where keys are fewer. Nothing here is shared with the engine: lists are made from the entries themselves.
+This is what one writes on top of the scatter and gather of a graph library, and all that depends on
+the graph alone is made beforehand: pooling is shared between operations with the same keys, keys
+are ordered tuples of nodes where the classes are, and no row is gathered into the place where it is
+already. Products at the entries come after spreading, as message passing has them; products at the
+keys before, which is cheaper where keys are fewer. Nothing here is shared with the engine: lists
+are made from the entries themselves.
 """
 
 from __future__ import annotations
@@ -36,14 +39,18 @@ class _Pairs(NamedTuple):
 
 
 class _Partner(NamedTuple):
-    """The entry on the same nodes that each reads: None for the rows if it is the entry itself; where there is one, None if always."""
+    """The entry on the same nodes that each reads: None for the rows if it is the entry itself;
+    where there is one, None if always.
+    """
 
     rows: Tensor | None
     is_there: Tensor | None
 
 
 class _Step(NamedTuple):
-    """An operation: its weight, its tensors, and what it reads: pooled rows (by a key of `pools`) spread to entries, or a partner."""
+    """An operation: its weight, its tensors, and what it reads: pooled rows (by a key of `pools`)
+    spread to entries, or a partner.
+    """
 
     weight: tuple[str, int]
     source: int
@@ -68,7 +75,9 @@ class Composition:
         )
         self.pools: dict[tuple[int, Word], tuple[_Pairs, int]] = {}
         self.flops = 0.0
-        """Of one forward pass, over the square of the channels: two for each key (or entry) and pair of words with an operation."""
+        """Of one forward pass, over the square of the channels: two for each key (or entry) and
+        pair of words with an operation.
+        """
         count: dict[str, int] = defaultdict(int)
         self.steps = []
         for operation in self.map.operations:
@@ -126,9 +135,8 @@ class Composition:
     def _step(self, operation: Operation, weight: tuple[str, int], s: int, t: int) -> _Step:
         source, target, overlap = self.map.inputs[s], self.map.outputs[t], operation.overlap
         shape = len(overlap), len(operation.target.orbit.classes)
-        chosen = tuple(
-            label for label, row in enumerate(overlap) for _ in range(sum(row))
-        )  # the classes of the matched nodes
+        # the classes of the matched nodes
+        chosen = tuple(label for label, row in enumerate(overlap) for _ in range(sum(row)))
         ours = [u for u in self.keys[source] if tuple(sorted(u)) == chosen]
         pairs = [
             (u, w)
@@ -160,7 +168,9 @@ class Composition:
     def _partner(
         self, pattern: Pattern, pairs: Sequence[tuple[Word, Word]]
     ) -> tuple[_Partner, int]:
-        """For an operation that matches all nodes: the entry that each reads, and how many read one."""
+        """For an operation that matches all nodes: the entry that each reads, and how many read
+        one.
+        """
         rows = torch.full((self.rows[pattern],), -1)
         for u, w in pairs:
             (ours, our_keys), (theirs, their_keys) = self.keys[pattern][u], self.keys[pattern][w]
@@ -174,7 +184,9 @@ class Composition:
 
 
 def _keys(structure: Structure, pattern: Pattern) -> dict[Word, tuple[Tensor, Tensor]]:
-    """For every word, the entries that have a key by it, and the nodes of the key in ascending order, [size, entries]."""
+    """For every word, the entries that have a key by it, and the nodes of the key in ascending
+    order, [size, entries].
+    """
     classes = [c.faces for c in pattern.orbits[0].classes]
     labels = torch.tensor([classes.index(pattern.signatures[letter]) for letter in pattern.letters])
     index: Tensor = structure[pattern]  # (letters, entries)
@@ -198,7 +210,9 @@ _Keys = dict[Pattern, dict[Word, tuple[Tensor, Tensor]]]
 
 
 def _numbered(found: _Keys, num_nodes: int) -> tuple[_Keys, dict[int, int]]:
-    """The same with the number of the key in place of its nodes, and how many keys of each size there are; a node has its own number."""
+    """The same with the number of the key in place of its nodes, and how many keys of each size
+    there are; a node has its own number.
+    """
     codes: dict[int, list[Tensor]] = defaultdict(list)
     for words in found.values():
         for word, (_, nodes) in words.items():

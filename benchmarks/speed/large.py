@@ -16,13 +16,17 @@ __all__ = ["growth", "memory"]
 
 
 def growth(bench: Bench) -> list[Figure]:
-    """Four times the entries should take four times as long: with stock malloc, and with memory kept between steps."""
+    """Four times the entries should take four times as long: with stock malloc, and with memory
+    kept between steps.
+    """
     rows = [row for n in (256_000, 512_000, 1_000_000) for row in _fourfold(bench, bench.size(n))]
     return rows if bench.is_kept else rows + _with_memory_kept(bench)
 
 
 def _fourfold(bench: Bench, n: int) -> list[Figure]:
-    """Two sizes at a time: all of them together would need more memory than the largest layer alone."""
+    """Two sizes at a time: all of them together would need more memory than the largest layer
+    alone.
+    """
     graphs = {f"{k} n": structures.shuffled(structures.random_graph(k * n)) for k in (1, 4)}
     rows = []
     for channels in (64, 16):
@@ -69,7 +73,8 @@ resident = int(open("/proc/self/statm").read().split()[1]) * 4096
 open("/proc/self/clear_refs", "w").write("5")
 work.ours()
 def peak():
-    return int([line for line in open("/proc/self/status") if line.startswith("VmHWM")][0].split()[1]) * 1024
+    [line] = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
+    return int(line.split()[1]) * 1024
 above = (peak() - resident) / (4 * work.xs[0].numel())
 def step():
     begin = time.perf_counter()
@@ -80,7 +85,9 @@ print(above, min(step() for _ in range(5)), peak())
 
 
 def memory(bench: Bench) -> list[Figure]:
-    """The peak of forward and backward above inputs and plan, in arrays of entries x channels, and what `keep_memory` costs and gains."""
+    """The peak of forward and backward above inputs and plan, in arrays of entries x channels, and
+    what `keep_memory` costs and gains.
+    """
     calls = {"stock malloc": "", "memory kept": "incidence.keep_memory()"}
     found = {
         name: [_in_process(bench, name, call) for _ in range(bench.repeats)]
@@ -101,7 +108,9 @@ def memory(bench: Bench) -> list[Figure]:
 
 
 class _Memory(NamedTuple):
-    """The first step's peak above the inputs, the time of the best of five more, and the peak of the whole process."""
+    """The first step's peak above the inputs, the time of the best of five more, and the peak of
+    the whole process.
+    """
 
     above: float
     step: float

@@ -1,4 +1,6 @@
-"""Large layers against the lower bound and the usual compositions; entries in the order of the user, unless named otherwise."""
+"""Large layers against the lower bound and the usual compositions; entries in the order of the
+user, unless named otherwise.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ _MESH = "i, {i j}, {i j k} -> i, {i j}, {i j k}"
 
 
 def layer(bench: Bench) -> list[Figure]:
-    """`(i j) -> (i j)` on random graphs, against the lower bound, the naive compositions and canonical order."""
+    """`(i j) -> (i j)` on random graphs, against the lower bound, the naive compositions and
+    canonical order.
+    """
     ordered = structures.random_graph(bench.size(1_000_000))
     graph = structures.shuffled(ordered)
     return [
@@ -41,7 +45,8 @@ def _against_compositions(
     )
     if any(forward > both for forward, both in zip(times["forward"], times["ours"], strict=True)):
         bench.notes.append(
-            f"forward alone took longer than forward and backward at K = {channels}: these times mean nothing"
+            f"forward alone took longer than forward and backward at K = {channels}: these times"
+            " mean nothing"
         )
     rows = [
         Figure(
@@ -66,7 +71,9 @@ def _against_compositions(
 def _over_bounds(
     times: Mapping[str, list[float]], bounds: Bounds, channels: int, bar: float
 ) -> list[Figure]:
-    """The lower bound is a yardstick for wide channels: with few, products are a small part of a layer."""
+    """The lower bound is a yardstick for wide channels: with few, products are a small part of a
+    layer.
+    """
     over = f"over the lower bound, K = {channels}"
     return [
         Figure(
@@ -147,7 +154,9 @@ def triangles(bench: Bench) -> list[Figure]:
 
 
 def mesh(bench: Bench) -> list[Figure]:
-    """`i, {i j}, {i j k}` to itself on a triangulated grid; and `<i j>, <i j k>` beside `{i j}, {i j k}`."""
+    """`i, {i j}, {i j k}` to itself on a triangulated grid; and `<i j>, <i j k>` beside `{i j}, {i
+    j k}`.
+    """
     rows = []
     grid = structures.shuffled(structures.triangle_mesh(bench.size(200_000)))
     for channels, bar in ((64, 6.0), (16, 5.0)):

@@ -1,4 +1,6 @@
-"""Who used the processors: of a benchmark that did not have the machine to itself, no verdict is given."""
+"""Who used the processors: of a benchmark that did not have the machine to itself, no verdict is
+given.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ _OTHERS, _SHARE = 0.2, 0.25
 
 @dataclass(frozen=True)
 class Time:
-    """The best time of a variant, in seconds: by the clock, and of the thread (or the processes it waited for) that was busiest meanwhile.
+    """The best time of a variant, in seconds: by the clock, and of the thread (or the processes it
+    waited for) that was busiest meanwhile.
 
     Where the clock shows much more, the machine was busy with other work.
     """
@@ -51,7 +54,9 @@ class Load:
 
     @property
     def reason(self) -> str:
-        """Why no verdict can be given; empty if one can. On cores that are free others may work, a little: caches are shared."""
+        """Why no verdict can be given; empty if one can. On cores that are free others may work, a
+        little: caches are shared.
+        """
         if self.others > _OTHERS + _SHARE * self.spare:
             return f"other processes used {self.others:.1f} cores"
         if self.waiting > _WAITING:
@@ -60,7 +65,9 @@ class Load:
 
 
 class Watch:
-    """Sees how many cores other processes use, from when it is made; none where the system does not tell."""
+    """Sees how many cores other processes use, from when it is made; none where the system does not
+    tell.
+    """
 
     def __init__(self) -> None:
         self._start = _clocks()
@@ -79,7 +86,9 @@ def of_others(seconds: float = 0.5) -> float:
 
 
 def _clocks() -> tuple[float, float, float]:
-    """The time by the clock, of all processors together, and of this process with its children that have ended."""
+    """The time by the clock, of all processors together, and of this process with its children that
+    have ended.
+    """
     spent = os.times()
     return time.perf_counter(), _machine_time(), sum(spent[:4])
 
@@ -93,7 +102,9 @@ def _machine_time() -> float:
 
 
 def of_threads() -> dict[str, float]:
-    """How long every other thread of this process has run, and the children that it waited for, in seconds."""
+    """How long every other thread of this process has run, and the children that it waited for, in
+    seconds.
+    """
     found = {"children": sum(os.times()[2:4])}
     with suppress(OSError):  # there is no such folder, or a thread ended meanwhile
         for path in Path("/proc/self/task").iterdir():

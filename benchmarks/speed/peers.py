@@ -19,12 +19,16 @@ __all__ = ["peers"]
 
 
 def peers(bench: Bench) -> list[Figure]:
-    """Layers of PyG on graphs and hypergraphs, the layer of the paper's authors, and a dense layer of fifteen operations."""
+    """Layers of PyG on graphs and hypergraphs, the layer of the paper's authors, and a dense layer
+    of fifteen operations.
+    """
     return [*geometric(bench), hypergraphs(bench), authors(bench), *dense_fifteen(bench)]
 
 
 def geometric(bench: Bench) -> list[Figure]:
-    """PyTorch Geometric: the same map composed from its scatter; GCNConv and GINEConv, which do far less, for context."""
+    """PyTorch Geometric: the same map composed from its scatter; GCNConv and GINEConv, which do far
+    less, for context.
+    """
     layers = need("torch_geometric.nn", "the benchmark `peers`", "peers")
     scatter = import_module("torch_geometric.utils").scatter
     work = Work(
@@ -66,7 +70,9 @@ def geometric(bench: Bench) -> list[Figure]:
 
 
 def hypergraphs(bench: Bench) -> Figure:
-    """All operations between nodes and hyperedges against PyG's one from nodes to hyperedges and back to nodes; on one thread."""
+    """All operations between nodes and hyperedges against PyG's one from nodes to hyperedges and
+    back to nodes; on one thread.
+    """
     layers = need("torch_geometric.nn", "the benchmark `peers`", "peers")
     work = Work("i, {i ...} -> i, {i ...}", structures.shuffled(hypergraph(bench)), 64)
     incidences, peer = work.structure["{i ...}"], layers.HypergraphConv(64, 64)
@@ -86,7 +92,9 @@ def hypergraphs(bench: Bench) -> Figure:
 
 
 def authors(bench: Bench) -> Figure:
-    """`i j -> i j` on a sparse matrix, against every operation by itself, as the authors of the paper have it."""
+    """`i j -> i j` on a sparse matrix, against every operation by itself, as the authors of the
+    paper have it.
+    """
     matrix = structures.with_diagonal(structures.random_graph(bench.size(100_000)))
     work = Work("i j -> i j", structures.shuffled(matrix), 64)
     theirs, x = FifteenOperations(64), SparseMatrix.of(work.structure["i j"], work.xs[0])
@@ -106,7 +114,8 @@ def authors(bench: Bench) -> Figure:
 
 
 def dense_fifteen(bench: Bench) -> list[Figure]:
-    """`i j -> i j` on complete graphs: our dense layer against stacking fifteen features and one product.
+    """`i j -> i j` on complete graphs: our dense layer against stacking fifteen features and one
+    product.
 
     On one thread, as the smaller arrays are too small for two.
     """
@@ -138,7 +147,9 @@ def _dense(bench: Bench, nodes: int) -> Figure:
 
 
 def _stack(x: Tensor) -> Tensor:
-    """The fifteen features of a matrix, as they are usually written: pooled, placed on the diagonal or spread, and stacked."""
+    """The fifteen features of a matrix, as they are usually written: pooled, placed on the diagonal
+    or spread, and stacked.
+    """
     n = x.shape[1]
     diagonal = x.diagonal(dim1=1, dim2=2).transpose(1, 2)  # (batch, N, channels)
     rows, cols = x.sum(2), x.sum(1)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from benchmarks.speed.bench import Bench
 from benchmarks.speed.timing import Figure, rates, ratio
-from incidence.kernels.bags import bag_sum
+from incidence.engine.bags import bag_sum
 
 __all__ = ["broadcast", "limits", "pool"]
 

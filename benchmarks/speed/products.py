@@ -1,4 +1,6 @@
-"""Products and attention beside the usual ways: gather, multiply and scatter; dense products; PyG's TransformerConv."""
+"""Products and attention beside the usual ways: gather, multiply and scatter; dense products; PyG's
+TransformerConv.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ from benchmarks.speed.bench import ROOT, Bench
 from benchmarks.speed.timing import Figure, ratio
 from incidence import einsum
 from incidence.algebra.products import ProductText
+from incidence.engine.products.contract import join_plan_of
+from incidence.engine.products.plan import JoinStep
 from incidence.errors import need
 from incidence.nn import Attention
-from incidence.plans.join_plan import JoinStep
-from incidence.plans.products import join_plan_of
 from incidence.structure import Structure
 
 __all__ = ["SparseProduct", "lattice", "products"]
@@ -27,12 +29,16 @@ EDGES, NODES, CHANNELS = 100_000, 400, 64
 
 
 def products(bench: Bench) -> list[Figure]:
-    """The product of two sparse matrices, against gather-multiply-scatter and dense products; attention, against TransformerConv."""
+    """The product of two sparse matrices, against gather-multiply-scatter and dense products;
+    attention, against TransformerConv.
+    """
     return [*sparse(bench), *attention(bench)]
 
 
 def lattice(num_edges: int, degree: int = 10) -> Structure:
-    """Nodes on a ring, each with arrows to its nearest: a support in which most pairs of arrows that meet are closed by a third."""
+    """Nodes on a ring, each with arrows to its nearest: a support in which most pairs of arrows
+    that meet are closed by a third.
+    """
     num_nodes = num_edges // degree
     steps = torch.tensor([step for k in range(1, degree // 2 + 1) for step in (k, -k)])
     nodes = torch.arange(num_nodes).repeat_interleave(degree)
@@ -42,7 +48,8 @@ def lattice(num_edges: int, degree: int = 10) -> Structure:
 
 
 class SparseProduct:
-    """`(i j), (j k) -> (i k)` forward and backward: ours, and as it is usually written with the same index lists.
+    """`(i j), (j k) -> (i k)` forward and backward: ours, and as it is usually written with the
+    same index lists.
 
     Args:
         num_edges: How many entries the support has.
@@ -70,7 +77,9 @@ class SparseProduct:
         return einsum(TEXT, *self.xs, self.structure)
 
     def scattered(self) -> Tensor:
-        """Gather the rows of both operands, multiply, add up at the targets: two arrays of joined rows x channels, and their product."""
+        """Gather the rows of both operands, multiply, add up at the targets: two arrays of joined
+        rows x channels, and their product.
+        """
         joined = self.xs[0][self.rows[0]] * self.xs[1][self.rows[1]]
         return torch.zeros_like(self.grad).index_add(0, self.targets, joined)
 
@@ -84,7 +93,9 @@ class SparseProduct:
 
 
 def sparse(bench: Bench) -> list[Figure]:
-    """On 100,000 entries, 64 channels; and dense matrices of 400 nodes, which have about as many."""
+    """On 100,000 entries, 64 channels; and dense matrices of 400 nodes, which have about as
+    many.
+    """
     work, nodes = SparseProduct(bench.size(EDGES)), bench.size(NODES)
     matrices = [torch.randn(CHANNELS, nodes, nodes, requires_grad=True) for _ in range(2)]
 
@@ -127,13 +138,15 @@ work = SparseProduct({edges})
 resident = int(open("/proc/self/statm").read().split()[1]) * 4096
 open("/proc/self/clear_refs", "w").write("5")
 work.{way}()
-peak = int([line for line in open("/proc/self/status") if line.startswith("VmHWM")][0].split()[1]) * 1024
-print(peak - resident)
+[line] = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
+print(int(line.split()[1]) * 1024 - resident)
 """
 
 
 def _peak(bench: Bench, way: str) -> float:
-    """The peak of forward and backward above the inputs and lists, in bytes; in a process of its own."""
+    """The peak of forward and backward above the inputs and lists, in bytes; in a process of its
+    own.
+    """
     bench.report(f"fresh process, {way}")
     code = _MEMORY.format(edges=bench.size(EDGES), way=way, threads=torch.get_num_threads())
     return float(
@@ -144,7 +157,9 @@ def _peak(bench: Bench, way: str) -> float:
 
 
 def attention(bench: Bench) -> list[Figure]:
-    """Four heads along the edges of a graph: ours, and PyG's TransformerConv with as many channels."""
+    """Four heads along the edges of a graph: ours, and PyG's TransformerConv with as many
+    channels.
+    """
     convolution = need("torch_geometric.nn", "the benchmark `products`", "peers").TransformerConv
     graph = structures.shuffled(structures.random_graph(bench.size(EDGES)))
     layer, peer = (

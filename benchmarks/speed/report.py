@@ -48,30 +48,43 @@ def machine(is_kept: bool = False) -> str:
     )
     capability = torch.backends.cpu.get_cpu_capability()
     kind = f"{platform.machine()}, {_processor()}, {_INSTRUCTIONS.get(capability, capability)}"
-    return f"{versions}, {kind}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, {_malloc(is_kept)}, {date.today()}"
+    return (
+        f"{versions}, {kind}, {os.cpu_count()} cores, {torch.get_num_threads()} threads,"
+        f" {_malloc(is_kept)}, {date.today()}"
+    )
 
 
 def _processor() -> str:
-    """The model and the family of the processor, as far as the system tells: figures of one kind do not hold for another."""
+    """The model and the family of the processor, as far as the system tells: figures of one kind do
+    not hold for another.
+    """
     path = Path("/proc/cpuinfo")
     lines = path.read_text().split("\n\n")[0].splitlines() if path.exists() else []
     told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
     if "model name" not in told:
         return platform.processor() or "unknown processor"
-    return f"{told['model name']} (family {told.get('cpu family', '?')}, model {told.get('model', '?')})"
+    return (
+        f"{told['model name']} (family {told.get('cpu family', '?')}, model"
+        f" {told.get('model', '?')})"
+    )
 
 
 def _malloc(is_kept: bool) -> str:
-    """Which allocator this process has: page faults of large arrays are a good part of a layer under the stock one."""
+    """Which allocator this process has: page faults of large arrays are a good part of a layer
+    under the stock one.
+    """
     maps = Path("/proc/self/maps")
     loaded = maps.read_text() if maps.exists() else ""
     name = next((name for name in _ALLOCATORS if name in loaded), "stock malloc")
     is_set = any(key.startswith("MALLOC_") or key == "GLIBC_TUNABLES" for key in os.environ)
-    return f"{name}{' set by the environment' if is_set else ''}{', memory kept between steps' if is_kept else ''}"
+    setting = " set by the environment" if is_set else ""
+    memory = ", memory kept between steps" if is_kept else ""
+    return name + setting + memory
 
 
 def text(name: str, result: Result, is_quick: bool = False) -> str:
-    """The figures of one benchmark: the median, the spread, the bar and whether it is met; then what each variant took.
+    """The figures of one benchmark: the median, the spread, the bar and whether it is met; then
+    what each variant took.
 
     The bars are for full sizes: with `is_quick` nothing is said of them.
     """
@@ -85,11 +98,13 @@ def text(name: str, result: Result, is_quick: bool = False) -> str:
             else f"  bar {'>=' if row.is_least else '<='} {row.bar:g}: {_verdict(row, result.load)}"
         )
         lines.append(
-            f"  {row.name:66} {row.median:8.3g} {row.unit:4} ({min(row.values):.3g} to {max(row.values):.3g}){bar}"
+            f"  {row.name:66} {row.median:8.3g} {row.unit:4} ({min(row.values):.3g} to"
+            f" {max(row.values):.3g}){bar}"
         )
     if result.times:
         lines.append(
-            "  best time of one call, forward and backward unless named otherwise, in ms: by the clock, of the busiest thread"
+            "  best time of one call, forward and backward unless named otherwise, in ms: by the"
+            " clock, of the busiest thread"
         )
     lines += [
         f"    {own.name:64} {own.wall * 1e3:8.4g} {own.busiest * 1e3:8.4g}" for own in result.times
@@ -113,7 +128,8 @@ def _with_bar(results: Mapping[str, Result]) -> list[tuple[str, Figure]]:
 
 
 def chart(results: Mapping[str, Result], width: int = 12) -> str:
-    """All figures that have a bar as lines of a length that says how far they are over it: a line that passes the mark has met it.
+    """All figures that have a bar as lines of a length that says how far they are over it: a line
+    that passes the mark has met it.
 
     Benchmarks during which the machine was busy are left out.
     """

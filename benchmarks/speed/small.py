@@ -9,15 +9,17 @@ import torch
 from benchmarks.speed import structures
 from benchmarks.speed.bench import Bench, Work, one_thread
 from benchmarks.speed.timing import Figure, ratio
+from incidence.engine.plan import Plan, plan_of
 from incidence.nn import Linear
-from incidence.plans import Plan, plan_of
 from incidence.structure import Structure, collate, pack
 
 __all__ = ["batch"]
 
 
 def _plan(layer: Linear, structure: Structure) -> Plan:
-    """The index lists of a batch alone: `layer.plan` makes what tracing needs, too. With `bag_sum` all of the inside that is here."""
+    """The index lists of a batch alone: `layer.plan` makes what tracing needs, too. With `bag_sum`
+    all of the inside that is here.
+    """
     return plan_of(structure, layer.map)
 
 

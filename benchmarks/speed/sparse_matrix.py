@@ -1,7 +1,9 @@
-"""`i j -> i j` as the authors of the paper describe their own layer: on sparse matrices, every operation by itself.
+"""`i j -> i j` as the authors of the paper describe their own layer: on sparse matrices, every
+operation by itself.
 
-Each of the fifteen operations pools the entries, multiplies by its weight and broadcasts to the entries, by `index_add` and
-`index_select`; nothing is shared between operations. Written from that description, with all index lists made beforehand.
+Each of the fifteen operations pools the entries, multiplies by its weight and broadcasts to the
+entries, by `index_add` and `index_select`; nothing is shared between operations. Written from that
+description, with all index lists made beforehand.
 """
 
 from __future__ import annotations

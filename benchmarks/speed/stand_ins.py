@@ -1,4 +1,6 @@
-"""Data of the literature where it is there; else random data of the same sizes, and a note that says so."""
+"""Data of the literature where it is there; else random data of the same sizes, and a note that
+says so.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,8 @@ from incidence.structure import Example, Structure
 
 __all__ = ["hypergraph", "molecules", "random_hypergraph", "random_molecules"]
 
-_NUM_NODES, _NUM_HYPEREDGES, _OTHER_MEMBERS = (
-    2708,
-    970,
-    2.49,
-)  # of Cora's co-authorship; a hyperedge has two members and some others
+# of Cora's co-authorship; a hyperedge has two members and some others
+_NUM_NODES, _NUM_HYPEREDGES, _OTHER_MEMBERS = 2708, 970, 2.49
 
 
 def molecules(bench: Bench) -> list[Example]:

@@ -21,7 +21,8 @@ edges = torch.combinations(torch.arange(30)).T
 def layer():  # a structure, its plan, a layer, forward and backward
     begin = time.perf_counter()
     graph = inc.Structure(num_nodes=30, index={"{i j}": edges})
-    y = inc.nn.Linear("i, {i j} -> i, {i j}", 16, 16)({"i": torch.ones(30, 16), "{i j}": torch.ones(len(edges.T), 16)}, graph)
+    x = {"i": torch.ones(30, 16), "{i j}": torch.ones(len(edges.T), 16)}
+    y = inc.nn.Linear("i, {i j} -> i, {i j}", 16, 16)(x, graph)
     (y["i"].sum() + y["{i j}"].sum()).backward()
     return 1e3 * (time.perf_counter() - begin)
 times = [layer() for _ in range(10)]
@@ -30,7 +31,9 @@ print(times[0], times[-1])
 
 
 def start(bench: Bench) -> list[Figure]:
-    """`import incidence.nn` against `import torch`, which it cannot do without, and the first layer of a process: whole processes."""
+    """`import incidence.nn` against `import torch`, which it cannot do without, and the first layer
+    of a process: whole processes.
+    """
     times = bench.timer("a fresh process").run(
         {name: _importing(name) for name in ("incidence.nn", "torch")}
     )
@@ -43,7 +46,9 @@ def start(bench: Bench) -> list[Figure]:
 
 
 def _first_layer(bench: Bench) -> list[Figure]:
-    """The first layer of a process with all that it needs, beside the tenth: what a text means is found out once."""
+    """The first layer of a process with all that it needs, beside the tenth: what a text means is
+    found out once.
+    """
     found = []
     for repeat in range(bench.repeats):
         bench.report(f"the first layer, process {repeat + 1}")
@@ -59,7 +64,8 @@ def _first_layer(bench: Bench) -> list[Figure]:
 
 
 def _importing(name: str) -> Callable[[], object]:
-    # Modules are compiled once and kept, as torch's were when it was installed; some environments forbid to keep ours.
+    # Modules are compiled once and kept, as torch's were when it was installed; some environments
+    # forbid to keep ours.
     environment = {
         key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"
     }

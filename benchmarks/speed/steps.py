@@ -21,11 +21,8 @@ from incidence.structure import Example, collate, pack
 __all__ = ["compiled", "steps"]
 
 _BATCH, _STEPS = 64, 20
-_PRESETS = {
-    "graph": "none",
-    "rings": "rings",
-    "matrix": "matrix",
-}  # with what is added to the graphs before
+# with what is added to the graphs before
+_PRESETS = {"graph": "none", "rings": "rings", "matrix": "matrix"}
 _BARS = {"GIN": 0.7, "GINE": 0.9}
 
 Forward = Callable[[list[int]], tuple[Tensor, Tensor]]
@@ -33,7 +30,8 @@ Forward = Callable[[list[int]], tuple[Tensor, Tensor]]
 
 
 def steps(bench: Bench) -> list[Figure]:
-    """Training steps on MUTAG (collate, forward, backward, AdamW) of presets as they are, beside PyG's GIN and GINE; on one thread.
+    """Training steps on MUTAG (collate, forward, backward, AdamW) of presets as they are, beside
+    PyG's GIN and GINE; on one thread.
 
     The peers have the width, the number of layers, the dropout and the head of the preset `graph`.
     """
@@ -46,19 +44,21 @@ def steps(bench: Bench) -> list[Figure]:
     }
     variants |= {"GIN": _peer(examples, False, batches), "GINE": _peer(examples, True, batches)}
     with one_thread():
-        times = bench.timer("a step", 3, calls=len(batches)).run(
-            variants
-        )  # every batch once in each round
+        # every batch once in each round
+        times = bench.timer("a step", 3, calls=len(batches)).run(variants)
     return [_speed(times, name, peer) for name in _PRESETS for peer in _BARS]
 
 
 def compiled(bench: Bench) -> list[Figure]:
-    """The same step of the preset `graph` with its network under `torch.compile`, over that without; compiling takes a minute."""
+    """The same step of the preset `graph` with its network under `torch.compile`, over that
+    without; compiling takes a minute.
+    """
     torch.manual_seed(0)
     examples = molecules(bench)
+    # of all sizes
     batches = [
         torch.randperm(len(examples))[: _BATCH - k].tolist() for k in range(bench.size(_STEPS))
-    ]  # of all sizes
+    ]
     with one_thread():
         variants = {
             name: _ours(examples, "graph", batches, name == "compiled")
@@ -110,7 +110,9 @@ def _ours(
 def _peer(
     examples: Sequence[Example], has_edges: bool, batches: Sequence[list[int]]
 ) -> Callable[[], None]:
-    """The same on graphs of PyG, with features of edges where the convolution has a use for them."""
+    """The same on graphs of PyG, with features of edges where the convolution has a use for
+    them.
+    """
     batch = import_module("torch_geometric.data").Batch
     graphs = [_graph(example, has_edges) for example in examples]
     net = Peer(graphs[0], settings_of("graph", {}))
@@ -136,7 +138,8 @@ def _graph(example: Example, has_edges: bool) -> Any:
 
 
 class Peer(nn.Module):
-    """GIN, or GINE where edges have features: as many convolutions as a preset has layers, its dropout, its readout and its head.
+    """GIN, or GINE where edges have features: as many convolutions as a preset has layers, its
+    dropout, its readout and its head.
 
     Args:
         graph: One of the graphs.

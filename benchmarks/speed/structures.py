@@ -1,4 +1,6 @@
-"""Structures to measure on, from fixed seeds: made in canonical order; `shuffled` gives the order that users have them in."""
+"""Structures to measure on, from fixed seeds: made in canonical order; `shuffled` gives the order
+that users have them in.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def power_law(num_edges: int, degree: int = 10, exponent: float = 2.5) -> Struct
 
 
 def with_diagonal(graph: Structure) -> Structure:
-    """The edges of a graph and all pairs of equal nodes, as the entries of a sparse matrix `i j`."""
+    """The edges of a graph and all pairs of equal nodes, as the entries of a sparse matrix
+    `i j`.
+    """
     diagonal = torch.arange(graph.total_nodes).expand(2, -1)
     return Structure(
         graph.total_nodes, {"i j": torch.cat([graph["(i j)"], diagonal], dim=1)}

@@ -1,4 +1,6 @@
-"""Timing in rounds: every variant once a round, after two rounds to warm up; and what this machine can do at best."""
+"""Timing in rounds: every variant once a round, after two rounds to warm up; and what this machine
+can do at best.
+"""
 
 from __future__ import annotations
 

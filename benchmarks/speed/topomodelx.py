@@ -1,4 +1,6 @@
-"""TopoModelX beside our mesh layer. It brings other versions of numpy and PyG, so it lives in an environment of its own."""
+"""TopoModelX beside our mesh layer. It brings other versions of numpy and PyG, so it lives in an
+environment of its own.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ _BARS = {450: 1.0, 20_000: None}
 
 
 def topomodelx(bench: Bench) -> list[Figure]:
-    """`i, {i j}, {i j k}` to itself on meshes against TopoModelX's SCN2, in an environment of its own (--make-environment)."""
+    """`i, {i j}, {i j k}` to itself on meshes against TopoModelX's SCN2, in an environment of its
+    own (--make-environment).
+    """
     if find_spec("topomodelx"):
         return [_against_scn2(bench, faces) for faces in _BARS]
     try:
@@ -62,7 +66,9 @@ def _against_scn2(bench: Bench, faces: int) -> Figure:
 
 
 def hodge_laplacians(mesh: Structure) -> list[Tensor]:
-    """Those of nodes, edges and triangles, as sparse matrices, with the entries of each in the order of the mesh."""
+    """Those of nodes, edges and triangles, as sparse matrices, with the entries of each in the
+    order of the mesh.
+    """
     edges, faces = mesh["{i j}"].sort(0)[0], mesh["{i j k}"].sort(0)[0]
     sides = torch.stack(
         [mesh.locate("{i j}", faces[list(pair)]) for pair in ((1, 2), (0, 2), (0, 1))]
@@ -70,9 +76,8 @@ def hodge_laplacians(mesh: Structure) -> list[Tensor]:
     down = _boundary(edges, [-1.0, 1.0], mesh.total_nodes)
     up = _boundary(sides, [1.0, -1.0, 1.0], edges.shape[1])
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UserWarning
-        )  # products of sparse matrices say that they are in beta
+        # products of sparse matrices say that they are in beta
+        warnings.simplefilter("ignore", UserWarning)
         return [down @ down.t(), (down.t() @ down + up @ up.t()).coalesce(), up.t() @ up]
 
 
@@ -104,7 +109,8 @@ def _python(bench: Bench) -> Path:
     if not done.exists():
         if not bench.may_install:
             raise IncidenceError(
-                f"TopoModelX has no environment yet; --make-environment installs it in {folder}, which takes minutes."
+                f"TopoModelX has no environment yet; --make-environment installs it in {folder},"
+                " which takes minutes."
             )
         bench.report("installing TopoModelX")
         _install(folder, python)

@@ -1,1 +1,3 @@
-"""What this site adds to Sphinx: formulas without JavaScript, docstrings as they are written here, answers below, pictures in the page."""
+"""Add to Sphinx what this site needs: formulas without JavaScript, docstrings as they are written
+here, pictures in the page, notebooks of guides, and a reference of every public name.
+"""

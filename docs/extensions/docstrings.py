@@ -1,4 +1,6 @@
-r"""Docstrings as they are written here, in what Sphinx reads: backticks are code, dollars formulas, and lists need no blank line."""
+r"""Translate docstrings as they are written here into what Sphinx reads. Backticks are code,
+dollars are formulas, and lists need no blank line.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _ITEM = re.compile(r"\s*- ")
 
 
 def to_rst(lines: Iterable[str]) -> list[str]:
-    r"""The lines of a docstring in reStructuredText; examples and indented text stay as they are.
+    r"""Return the lines of a docstring in reStructuredText; examples and indented text stay.
 
     Example:
         >>> to_rst(["The `rank` is $2^n$."])
@@ -32,7 +34,9 @@ def to_rst(lines: Iterable[str]) -> list[str]:
 
 
 def _marked(lines: list[str]) -> Iterator[tuple[bool, str]]:
-    """Every line, and whether it stays as it is: from `>>>` to an empty line, and what is indented after a colon and an empty line."""
+    """Yield every line, and whether it stays as it is. Lines stay from `>>>` to an empty line, and
+    if they are indented after a colon and an empty line.
+    """
     is_example, margin = False, -1
     for line, after, later in zip(lines, [*lines[1:], ""], [*lines[2:], "", ""], strict=False):
         if line.strip() and _indent(line) <= margin:
@@ -68,7 +72,9 @@ def _as_block(found: re.Match[str]) -> str:
 
 
 def _as_role(found: re.Match[str]) -> str:
-    """The same in Sphinx's words; where a letter follows at once, an empty escape keeps them apart."""
+    """Return the same as a role of Sphinx. If a letter follows at once, an empty escape separates
+    them.
+    """
     after = found.string[found.end() : found.end() + 1]
     before = found.string[: found.start()][-1:]
     if found[0] == "*":
@@ -81,7 +87,7 @@ def _as_role(found: re.Match[str]) -> str:
 
 
 def _with_gaps(lines: list[str]) -> Iterator[str]:
-    """An empty line before the first item of a list."""
+    """Yield the lines, with an empty line before the first item of a list."""
     is_list = False
     for before, line in zip(["", *lines], lines, strict=False):
         if _ITEM.match(line) and before.strip() and not is_list:
@@ -97,6 +103,6 @@ def _process(
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Listens before the reader of Google's sections does."""
+    """Connect before the reader of Google's sections."""
     app.connect("autodoc-process-docstring", _process, priority=400)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers draw by themselves: no script, no font, no outside address."""
+"""Render formulas as MathML, which browsers draw without a script, a font or an outside address."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["setup", "to_mathml"]
 
 
 def to_mathml(latex: str, is_block: bool = False) -> str:
-    """A formula of LaTeX as the text of a `<math>` element.
+    """Return a formula of LaTeX as the text of a `<math>` element.
 
     Example:
         >>> to_mathml("x").startswith("<math")
@@ -34,7 +34,7 @@ def _visit_block(translator: Any, node: nodes.math_block) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Registers the renderer."""
+    """Register the renderer."""
     app.add_html_math_renderer(
         "mathml", inline_renderers=(_visit_inline, None), block_renderers=(_visit_block, None)
     )

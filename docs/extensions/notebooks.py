@@ -1,4 +1,4 @@
-"""A guide ends with its notebook, if there is one."""
+"""Add a link to the notebook at the end of a guide, if there is one."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def _offer(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Listens when pages are read."""
+    """Connect to the reading of pages."""
     app.connect("source-read", _offer)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""SVG pictures become part of the page: their shapes say what they are when one points at them, and their colours follow the theme."""
+"""Put SVG pictures into the page, so that shapes have tooltips and colours follow the theme."""
 
 from __future__ import annotations
 
@@ -18,12 +18,16 @@ __all__ = ["dark_colours", "inlined", "setup", "style_sheet"]
 _COLOUR = re.compile(r'"#([0-9a-f]{6})"')
 _STEPS = 256  # places on a scale of colours
 _NEAR = 2  # of 255: colours between two places
-_FEW = 2  # colours that no theme has; a picture with more is shaded, and keeps its colours but those of paper and ink
+# colours that no theme has; a picture with more is shaded, and keeps its colours but those of paper
+# and ink
+_FEW = 2
 
 
 @lru_cache
 def dark_colours() -> dict[str, str]:
-    """From the colours of the light theme to those of the dark one, without `#`; those between the colours of a scale, too."""
+    """Return the colours of the dark theme by those of the light one, without `#`. Colours between
+    those of a scale are included.
+    """
     places = [k / _STEPS for k in range(_STEPS + 1)]
     scales = [(LIGHT.sequence, DARK.sequence), (LIGHT.diverging, DARK.diverging)]
     found = {between(one, at): between(other, at) for one, other in scales for at in places}
@@ -42,15 +46,18 @@ def _plain(theme: Theme) -> list[str]:
 
 
 def style_sheet() -> str:
-    """The colours of the dark theme as CSS: for readers who chose it, and for those whose system did."""
+    """Return the colours of the dark theme as CSS, for readers or systems that chose it."""
     colours = "".join(f"--c{one}:#{other};" for one, other in dark_colours().items())
     chosen, by_system = 'body[data-theme="dark"]', 'body:not([data-theme="light"])'
-    return f"{chosen} .picture{{{colours}}}\n@media (prefers-color-scheme: dark){{{by_system} .picture{{{colours}}}}}\n"
+    return (
+        f"{chosen} .picture{{{colours}}}\n@media (prefers-color-scheme: dark){{{by_system}"
+        f" .picture{{{colours}}}}}\n"
+    )
 
 
 @cache
 def _known(colour: str) -> str | None:
-    """The colour of the light theme that a colour is, or is nearly."""
+    """Return the colour of the light theme that equals a colour, or nearly so."""
     apart = min((_apart(colour, other), other) for other in dark_colours())
     return apart[1] if apart[0] <= _NEAR else None
 
@@ -60,7 +67,7 @@ def _apart(one: str, other: str) -> int:
 
 
 def inlined(svg: str, words: str) -> str:
-    """The text of an SVG file as part of a page, with `words` for those who cannot see it."""
+    """Return an SVG file as part of a page, with `words` for those who cannot see it."""
     svg = svg[svg.index("<svg") :]
     colours = set(_COLOUR.findall(svg))
     is_shaded = sum(_known(colour) is None for colour in colours) > _FEW
@@ -80,24 +87,27 @@ def inlined(svg: str, words: str) -> str:
         "picture" if LIGHT.paper[1:] in colours or DARK.paper[1:] in colours else "picture on-white"
     )
     head = re.sub(r' (role|aria-label)="[^"]*"', "", head)
-    return f'<div class="{kind}">{head} role="img" aria-label="{escape(words)}" style="max-width:{_width(head):.0f}pt">{rest}</div>'
+    return (
+        f'<div class="{kind}">{head} role="img" aria-label="{escape(words)}"'
+        f' style="max-width:{_width(head):.0f}pt">{rest}</div>'
+    )
 
 
 def _width(head: str) -> float:
-    """How wide a picture is, in points: as it says, or as its box is in pixels."""
+    """Return the width of a picture in points: its own, or that of its box in pixels."""
     told = re.search(r'\bwidth="([\d.]+)pt"', head)
     box = re.search(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+)', head)
     return float(told[1]) if told else 0.75 * float(box[1]) if box else 400.0
 
 
 class PicturesInline(SphinxPostTransform):
-    """Takes the place of images that the library drew."""
+    """Replace images that the library drew."""
 
     default_priority = 300
     formats = ("html",)
 
     def run(self, **_: object) -> None:
-        """Replaces them in place."""
+        """Replace them in place."""
         for image in list(self.document.findall(nodes.image)):
             path = Path(self.env.srcdir) / image["uri"]
             if path.suffix == ".svg" and path.is_file():
@@ -111,7 +121,7 @@ def _write_style(app: Sphinx, error: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Registers the transform and the style sheet."""
+    """Register the transform and the style sheet."""
     app.add_post_transform(PicturesInline)
     app.add_css_file("pictures.css")
     app.connect("build-finished", _write_style)

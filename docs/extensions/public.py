@@ -1,4 +1,4 @@
-"""Which names are public, and the one path under which each is documented."""
+"""List the public names, and the one path under which each is documented."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ PACKAGES = (
     "incidence.testing",
     "incidence.theorems",
 )
-"""The packages that users import from, in the order in which a name is looked for: the first that has it is its path."""
+"""The packages that users import from, in the order in which a name is looked for: the first that
+has it is its path.
+"""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class PublicName:
 
 
 def kind_of(value: object) -> str:
-    """What a value is, in Sphinx's words."""
+    """Return what a value is, in Sphinx's words."""
     if ismodule(value):
         return "module"
     if isclass(value):
@@ -58,7 +60,9 @@ def kind_of(value: object) -> str:
 
 
 def all_names() -> list[PublicName]:
-    """Every name of every public package; an object that has several paths is documented under the first."""
+    """Return every name of every public package. An object with several paths is documented under
+    the first.
+    """
     found: list[PublicName] = []
     first: dict[int, str] = {}
     for package in PACKAGES:
@@ -75,5 +79,5 @@ def all_names() -> list[PublicName]:
 
 
 def names_of(package: str) -> list[PublicName]:
-    """The names of one package."""
+    """Return the names of one package."""
     return [name for name in all_names() if name.path.rpartition(".")[0] == package]

@@ -1,4 +1,4 @@
-"""`.. public:: incidence.nn`: an entry for every public name of a package, from its `__all__`; nobody keeps a list."""
+"""Add the directive `.. public:: incidence.nn`: an entry for every name in its `__all__`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Public", "entry", "setup"]
 
 
 def entry(name: PublicName) -> list[str]:
-    """What documents a name, in reStructuredText."""
+    """Return what documents a name, in reStructuredText."""
     if name.kind == "data":
         package, _, attribute = name.documented.rpartition(".")
         return [
@@ -38,7 +38,7 @@ def entry(name: PublicName) -> list[str]:
 
 
 def _members(name: PublicName) -> list[str]:
-    """Methods and properties of a class; the fields of a named tuple are told by its docstring."""
+    """Return options that list methods and properties; a named tuple's docstring has its fields."""
     if name.kind not in ("class", "exception"):
         return []
     package, _, attribute = name.documented.rpartition(".")
@@ -47,7 +47,7 @@ def _members(name: PublicName) -> list[str]:
 
 
 def _words_about(path: str) -> list[str]:
-    """The string below a constant, in the module that defines it."""
+    """Return the string below a constant, from the module that defines it."""
     package, _, attribute = path.rpartition(".")
     value = getattr(import_module(package), attribute)
     for module_name, module in sorted(sys.modules.items()):
@@ -71,13 +71,13 @@ def _attribute_docs(module_name: str) -> dict[tuple[str, str], list[str]]:
 
 
 class Public(SphinxDirective):
-    """The entries of one package; names that are documented elsewhere are a line with links."""
+    """Write the entries of one package, and links to names that are documented elsewhere."""
 
     required_arguments = 1
     option_spec: ClassVar[dict[str, object]] = {}
 
     def run(self) -> list[nodes.Node]:
-        """Parses what `entry` writes."""
+        """Parse what `entry` writes."""
         package = self.arguments[0]
         node = nodes.container()
         self.state.nested_parse(
@@ -111,7 +111,7 @@ class Public(SphinxDirective):
 
 
 def _table(names: Sequence[PublicName]) -> Iterator[str]:
-    """All names with the first sentence about each."""
+    """Yield a table of all names, with the first sentence about each."""
     yield from [".. list-table::", "   :widths: auto", "   :class: names", ""]
     for name in names:
         sentence = to_rst([_first_sentence(name)])[0]
@@ -134,6 +134,6 @@ def _first_sentence(name: PublicName) -> str:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Registers the directive."""
+    """Register the directive."""
     app.add_directive("public", Public)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,6 @@
-"""Wide tables on narrow screens: every cell knows the head of its column, so that a row can be read as a list."""
+"""Label the cells of wide tables with the head of their column, so that narrow screens can show a
+row as a list.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ _WIDE = 4  # columns
 
 
 def label_cells(table: nodes.table) -> None:
-    """Puts the head of its column before every cell that has something in it, for the style sheet to show or hide."""
+    """Put the head of its column before every cell that is not empty. The style sheet shows or
+    hides it.
+    """
     [group] = table.findall(nodes.tgroup)
     heads = [
         entry.astext() for head in group.findall(nodes.thead) for entry in head.findall(nodes.entry)
@@ -36,18 +40,18 @@ def label_cells(table: nodes.table) -> None:
 
 
 class LabelledTables(SphinxPostTransform):
-    """Labels the cells of all tables of a page."""
+    """Label the cells of all tables of a page."""
 
     default_priority = 290  # while pictures are still pictures
     formats = ("html",)
 
     def run(self, **_: object) -> None:
-        """Labels them in place."""
+        """Label them in place."""
         for table in self.document.findall(nodes.table):
             label_cells(table)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Registers the transform."""
+    """Register the transform."""
     app.add_post_transform(LabelledTables)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

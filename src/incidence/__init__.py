@@ -1,6 +1,8 @@
-"""Equivariant learning on incidence structures: write the index pattern, get every linear map that respects relabelling.
+"""Equivariant learning on incidence structures: write the index pattern, get every linear map that
+respects relabelling.
 
-The front door loads what it names on first use, so that `import incidence.algebra` needs neither torch nor numpy.
+This package loads its names on first use, so that `import incidence.algebra` needs neither torch
+nor numpy.
 """
 
 from __future__ import annotations
@@ -14,14 +16,14 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from incidence import data, geometry, models, nn, plot, pyg, testing, theorems, train
     from incidence.algebra import EquivariantMap, Pattern, counting, explain
+    from incidence.engine.memory import keep_memory
     from incidence.errors import IncidenceError, PatternError, TooLargeError
-    from incidence.kernels.memory import keep_memory
+    from incidence.geometry.convert.batching import collate
     from incidence.nn.functional import einsum, softmax
     from incidence.structure import (
         Example,
         Structure,
         carry,
-        collate,
         from_faces,
         ones,
         pack,
@@ -44,13 +46,13 @@ _HOMES = {
     "Structure": "incidence.structure",
     "TooLargeError": "incidence.errors",
     "carry": "incidence.structure",
-    "collate": "incidence.structure",
+    "collate": "incidence.geometry.convert.batching",
     "counting": "incidence.algebra",
     "explain": "incidence.algebra",
     "einsum": "incidence.nn.functional",
     "from_faces": "incidence.structure",
     "geometry": "incidence.geometry",
-    "keep_memory": "incidence.kernels.memory",
+    "keep_memory": "incidence.engine.memory",
     "data": "incidence.data",
     "load": "incidence.train",
     "models": "incidence.models",

@@ -1,4 +1,7 @@
-"""The command line: `incidence explain MAP` and its kin. A command that is not asked for is not loaded."""
+"""The command line: `incidence explain MAP` and other commands.
+
+Only the command that runs is loaded.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,17 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
 from incidence import __version__
 from incidence.algebra.explain import explain
-from incidence.errors import IncidenceError, as_called, command, need
+from incidence.errors import IncidenceError, as_called, command, optional
 
 __all__ = ["main"]
 
 _EXPLAIN = """\
-Explains a map: its orbits, and what each of its equivariant operations does.
+Explain a map: its orbits, and what each of its equivariant operations does.
 
 A map is `tensors -> tensors`. The tensors are separated by commas; each is
 written by the nodes that index it:
@@ -45,14 +46,29 @@ examples:
 
 _ROOT = Path(__file__).parents[2]  # in a clone, the folder of the project
 
-_MEANT = {
-    "--learning-rate": "--lr", "--num-epochs": "--epochs", "--max-epochs": "--epochs", "--dataset": "--data", "--data-path": "--data",
-    "--hidden-size": "--hidden", "--hidden-channels": "--hidden", "--hidden-dim": "--hidden", "--num-layers": "--depth",
-    "--layers": "--depth", "--wd": "--weight-decay", "--output": "--out", "--output-dir": "--out", "--save-dir": "--out",
-    "--gpus": "--devices", "--smiles-column": "--smiles", "--target-columns": "--target", "--split-type": "--groups",
-    "--num-folds": "--cv", "--bs": "--batch-size",
-}  # fmt: skip
-"""What other programs call options of ours."""
+_SYNONYMS = {
+    "--learning-rate": "--lr",
+    "--num-epochs": "--epochs",
+    "--max-epochs": "--epochs",
+    "--dataset": "--data",
+    "--data-path": "--data",
+    "--hidden-size": "--hidden",
+    "--hidden-channels": "--hidden",
+    "--hidden-dim": "--hidden",
+    "--num-layers": "--depth",
+    "--layers": "--depth",
+    "--wd": "--weight-decay",
+    "--output": "--out",
+    "--output-dir": "--out",
+    "--save-dir": "--out",
+    "--gpus": "--devices",
+    "--smiles-column": "--smiles",
+    "--target-columns": "--target",
+    "--split-type": "--groups",
+    "--num-folds": "--cv",
+    "--bs": "--batch-size",
+}
+"""What other programs call our options."""
 
 _WELCOME = """\
 incidence {version}: learning on sets, graphs, hypergraphs, complexes and meshes.
@@ -67,98 +83,93 @@ Next:  incidence explain "i, {{i j}}, {{i j k}} -> i, {{i j}}, {{i j k}}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns the exit code: 0, 1 if something was passed over, or 2 for input that was refused."""
+    """Run the command line.
+
+    Returns:
+        The exit code: 0; 1 if something was skipped; or 2 for input that was refused.
+    """
     with warnings.catch_warnings():
-        warnings.showwarning = _warn
+        warnings.showwarning = _print_warning
         return _main(argv)
 
 
 def _main(argv: Sequence[str] | None) -> int:
-    words = [f" {w}" if w.startswith("->") else w for w in (sys.argv[1:] if argv is None else argv)]
-    code = 0
+    words = list(sys.argv[1:] if argv is None else argv)
+    # a map may start with its arrow, which argparse would take for an option
+    words = [f" {word}" if word.startswith("->") else word for word in words]
     try:
-        if words[:1] == ["bench"]:  # which reads its words itself
+        if words[:1] == ["bench"]:  # which parses its words itself
             return _bench(words[1:])
         arguments = _parse(words)
         text = arguments.run(arguments)
         if text:
             print(text if getattr(arguments, "json", False) else as_called(text))
         sys.stdout.flush()
-        code = int(arguments.code)
+        return int(arguments.code)
     except IncidenceError as error:
         message = as_called(str(error))
-        print(
-            f"{command()}: {message.lstrip()}" if "\n" not in message else f"{command()}:{message}",
-            file=sys.stderr,
-        )
-        return 2
-    except KeyboardInterrupt as stop:  # training says how to go on
-        print(
-            f"\n{command()}: {as_called(str(stop))}" if str(stop) else f"\n{command()}: stopped",
-            file=sys.stderr,
-        )
+        separator = "" if message.startswith("\n") else " "
+        return _fail(f"{command()}:{separator}{message}")
+    except KeyboardInterrupt as stop:  # the message of training is the command that continues
+        _fail(f"\n{command()}: {as_called(str(stop)) or 'stopped'}")
         return 130
     except BrokenPipeError:  # the reader, `head` for example, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except OSError as error:  # of the disk, or a name that is too long
-        print(f"{command()}: {error}", file=sys.stderr)
-        return 2
-    return code
+        return _fail(f"{command()}: {error}")
 
 
-def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    """Tells a warning as a command does, without the place in the code."""
+def _fail(text: str) -> int:
+    print(text, file=sys.stderr)
+    return 2
+
+
+def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning without its place in the code."""
     print(f"{command()}: {as_called(str(message))}", file=sys.stderr)
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose refusals are short: one line of usage, what is wrong, and where to read more."""
+class _CommandParser(argparse.ArgumentParser):
+    """A parser with short errors: a line of usage, what is wrong, and where to read more."""
 
     def error(self, message: str) -> NoReturn:
-        """Says what is wrong, and ends."""
-        places = " ".join(
-            str(action.metavar) for action in self._actions if not action.option_strings
-        )
-        self.exit(
-            2,
-            f"usage: {' '.join(f'{self.prog} [options] {places}'.split())}\n{self.prog}: {message}\nMore: {self.prog} --help\n",
-        )
+        """Print what is wrong, and exit."""
+        places = [str(action.metavar) for action in self._actions if not action.option_strings]
+        usage = " ".join([self.prog, "[options]", *places])
+        self.exit(2, f"usage: {usage}\n{self.prog}: {message}\nMore: {self.prog} --help\n")
 
     def refuse(self, words: Sequence[str]) -> NoReturn:
-        """Says which option there is not, and which may be meant."""
+        """Print which option does not exist, with a similar one, and exit."""
         word, known = words[0].partition("=")[0], self._options()
         if not word.startswith("-"):
-            hint = (
-                " Data is given with --data, and several targets are divided by commas: --target A,B."
-                if "--target" in known
-                else ""
-            )
-            self.error(f"what {word!r} is for is not clear.{hint}")
-        close = get_close_matches(word[2:], [option[2:] for option in known], n=1)
-        meant = _MEANT[word] if _MEANT.get(word) in known else f"--{close[0]}" if close else None
+            hint = ""
+            if "--target" in known:
+                hint = (
+                    " Data is given with --data, and several targets are divided by commas:"
+                    " --target A,B."
+                )
+            self.error(f"cannot tell what {word!r} is for.{hint}")
+        meant = _SYNONYMS.get(word)
+        if meant not in known:
+            close = get_close_matches(word[2:], [option[2:] for option in known], n=1)
+            meant = f"--{close[0]}" if close else None
         self.error(f"no option {word}.{f' Did you mean {meant}?' if meant else ''}")
 
     def unknown(self, words: Sequence[str]) -> list[str]:
-        """The words that look like options, and are none, nor the beginning of one."""
-        known, words = self._options(), words[: words.index("--")] if "--" in words else words
-        return [
-            w
-            for w in words
-            if w.startswith("--")
-            and not any(option.startswith(w.partition("=")[0]) for option in known)
-        ]
+        """Return the words that look like options, and are none, nor the beginning of one."""
+        known = self._options()
+        words = words[: words.index("--")] if "--" in words else words
+        names = [word.partition("=")[0] for word in words if word.startswith("--")]
+        return [name for name in names if not any(one.startswith(name) for one in known)]
 
     def _options(self) -> list[str]:
-        return [
-            option
-            for action in self._actions
-            for option in action.option_strings
-            if option.startswith("--")
-        ]
+        names = [name for action in self._actions for name in action.option_strings]
+        return [name for name in names if name.startswith("--")]
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
-    """What the words say; options that a command does not have are refused by the command."""
+    """Parse words; the command itself refuses options that it does not have."""
     parser, commands = _parsers(words)
     if not words:
         parser.print_help()
@@ -167,74 +178,65 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         close = get_close_matches(words[0], commands, n=1, cutoff=0.5)
         hint = f"Did you mean {close[0]}?" if close else f"There are: {', '.join(commands)}."
         parser.error(f"no command {words[0]!r}. {hint}")
-    asked = commands.get(words[0], parser)
-    unknown = asked.unknown(words)
-    if unknown:  # before it is said what else is missing
-        asked.refuse(unknown)
+    chosen = commands.get(words[0], parser)
+    unknown = chosen.unknown(words)
+    if unknown:  # before argparse says what else is missing
+        chosen.refuse(unknown)
     arguments, rest = parser.parse_known_args(words)
     if rest:
-        asked.refuse(rest)
+        chosen.refuse(rest)
     return arguments
 
 
-def _parsers(words: Sequence[str]) -> tuple[_Parser, dict[str, _Parser]]:
-    """The parser for these words, and that of every command; only the one that is asked for has its flags."""
-    parser = _Parser(prog=command(), description="Equivariant learning on incidence structures.")
+def _parsers(words: Sequence[str]) -> tuple[_CommandParser, dict[str, _CommandParser]]:
+    """Return the parser, and that of every command; only the command of the words has flags."""
+    parser = _CommandParser(
+        prog=command(), description="Equivariant learning on incidence structures."
+    )
     parser.set_defaults(code=0)
     parser.add_argument("--version", action="version", version=f"incidence {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    found = {}
+    parsers = {}
     for name, (about, add_flags) in _COMMANDS.items():
-        found[name] = commands.add_parser(
+        one = commands.add_parser(
             name, help=about, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         if name in words[:1]:
-            add_flags(found[name])
-            found[name].description, found[name].epilog = (
-                as_called(text or "") for text in (found[name].description, found[name].epilog)
+            add_flags(one)
+            one.description, one.epilog = (
+                as_called(text or "") for text in (one.description, one.epilog)
             )
-    return parser, found
+        parsers[name] = one
+    return parser, parsers
 
 
 def _explain_flags(command: argparse.ArgumentParser) -> None:
     command.description, command.epilog = _EXPLAIN, _EXAMPLES
-    command.add_argument("map", metavar="MAP", help='the map, in quotes: "i j -> i j"')
+    command.add_argument("map", metavar="MAP", help='map, in quotes: "i j -> i j"')
     command.add_argument(
         "--nodes",
         nargs="+",
         type=_num_nodes,
         default=[],
         metavar="N",
-        help="exact dimension at N nodes",
+        help="numbers of nodes to give the exact dimension at, such as 5, or user=3,movie=2",
     )
     command.add_argument(
         "--max-overlap",
         type=int,
         default=1,
         metavar="K",
-        help="matched nodes in open faces (default 1)",
+        help="largest number of matched nodes in faces of any size (default 1)",
     )
     command.add_argument("--all", action="store_true", help="list everything, however long")
-    command.add_argument("--json", action="store_true", help="one JSON object for other programs")
+    command.add_argument(
+        "--json", action="store_true", help="print one JSON object, for other programs"
+    )
     command.set_defaults(run=_explain)
 
 
-def _training(flags: str, command: argparse.ArgumentParser) -> None:
-    """Adds the flags of a command of training, which this installation may be without."""
-    getattr(need("incidence.train.commands", "this command", "train"), flags)(command)
-
-
-def _plotting(command: argparse.ArgumentParser) -> None:
-    """Adds the flags of `plot`; of a run, which only training knows, it is told how to open one."""
-    need("incidence.plot.commands", "this command", "plot").plot_flags(command, _open_run)
-
-
-def _open_run(path: Path) -> Any:
-    return need("incidence.train.model", "drawing a run", "train").load(path)
-
-
 def _num_nodes(text: str) -> int | dict[str, int]:
-    """`5`, or `user=3,movie=2`."""
+    """Return `5`, or `user=3,movie=2` as a dict."""
     try:
         if "=" not in text:
             return int(text)
@@ -246,44 +248,71 @@ def _num_nodes(text: str) -> int | dict[str, int]:
 
 
 def _explain(arguments: argparse.Namespace) -> str:
-    found = explain(arguments.map, nodes=arguments.nodes, max_overlap=arguments.max_overlap)
-    return (
-        json.dumps(found.data(show_all=arguments.all), indent=1)
-        if arguments.json
-        else found.text(show_all=arguments.all)
-    )
+    explanation = explain(arguments.map, nodes=arguments.nodes, max_overlap=arguments.max_overlap)
+    if arguments.json:
+        return json.dumps(explanation.data(show_all=arguments.all), indent=1)
+    return explanation.text(show_all=arguments.all)
+
+
+def _training(name: str) -> _AddFlags:
+    """Return what adds the flags of a command of training, whose libraries may be missing."""
+
+    def add_flags(command: argparse.ArgumentParser) -> None:
+        with optional("this command", "train"):
+            import incidence.train.commands as commands
+        getattr(commands, f"{name}_flags")(command)
+
+    return add_flags
+
+
+def _plot_flags(command: argparse.ArgumentParser) -> None:
+    with optional("this command", "plot"):
+        from incidence.plot.commands import plot_flags
+    plot_flags(command, _open_run)
+
+
+def _open_run(path: Path) -> Any:
+    """Open a run for `plot`, which does not know runs."""
+    with optional("drawing a run", "train"):
+        from incidence.train.model import load
+    return load(path)
 
 
 def _bench(words: Sequence[str]) -> int:
-    """Hands the words on to what measures: it lies beside `src` in the project's folder, and is no part of the package."""
+    """Run the benchmarks, which lie beside `src` in the project, and are no part of the package."""
     if not (_ROOT / "benchmarks" / "__init__.py").is_file():
         raise IncidenceError(
-            "benchmarks are in the folder of the project, and no part of the package: run them in a clone of it."
+            "benchmarks are in the folder of the project, and no part of the package: run them in a"
+            " clone of it."
         )
     sys.path.insert(0, str(_ROOT))
-    return int(import_module("benchmarks").main(words))
+    import benchmarks
+
+    return int(benchmarks.main(words))
+
+
+def _welcome_flags(command: argparse.ArgumentParser) -> None:
+    command.set_defaults(run=_welcome)
 
 
 def _welcome(_: argparse.Namespace) -> str:
     return _WELCOME.format(version=__version__, explanation=explain("i j -> i j"))
 
 
-# name: (one line of help, what adds its flags and says what it runs)
-_COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
-    "explain": ("what a map can do", _explain_flags),
+_AddFlags = Callable[[argparse.ArgumentParser], None]
+_COMMANDS: dict[str, tuple[str, _AddFlags]] = {
+    "explain": ("explain what a map can do", _explain_flags),
     "bench": (
-        "how fast it is; what is learned on which data (in the project's folder)",
+        "measure speed, and learning on many data sets (in the project's folder)",
         lambda command: None,
     ),
-    "train": ("train a network", partial(_training, "train_flags")),
-    "predict": ("predict with a trained network", partial(_training, "predict_flags")),
-    "evaluate": ("metrics of a run", partial(_training, "evaluate_flags")),
-    "compare": ("runs side by side", partial(_training, "compare_flags")),
-    "sweep": ("a run for every combination of options", partial(_training, "sweep_flags")),
-    "export": (
-        "a trained network for other programs: ONNX, torch.export",
-        partial(_training, "export_flags"),
-    ),
-    "plot": ("draw a map, a structure, a file or a run", _plotting),
-    "welcome": ("a first look", lambda command: command.set_defaults(run=_welcome)),
+    "train": ("train a network", _training("train")),
+    "predict": ("predict with a trained network", _training("predict")),
+    "evaluate": ("measure a trained network", _training("evaluate")),
+    "compare": ("compare runs", _training("compare")),
+    "sweep": ("train a run for every combination of options", _training("sweep")),
+    "export": ("export a trained network: ONNX, torch.export", _training("export")),
+    "plot": ("draw a map, a structure, a file or a run", _plot_flags),
+    "welcome": ("show a first example", _welcome_flags),
 }
+"""The commands: a line of help, and what adds their flags and sets what runs them."""

@@ -1,9 +1,11 @@
-"""The errors a caller may meet: every one is an `IncidenceError`, and every one says what to do."""
+"""The errors of the library: each is an `IncidenceError`, and its message says what to do."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from reprlib import Repr
 from typing import Any
@@ -16,27 +18,27 @@ __all__ = [
     "as_called",
     "command",
     "need",
+    "optional",
     "shown",
 ]
 
 _COMMAND = re.compile(
-    r"(?<![\w./-])incidence ((?:bench|compare|evaluate|explain|export|predict|sweep|train|welcome)\b)"
+    r"(?<![\w./-])incidence"
+    r" ((?:bench|compare|evaluate|explain|export|predict|sweep|train|welcome)\b)"
 )
-_PACKAGES = {
-    "torchmetrics": "lightning",
-    "yaml": "pyyaml",
-}  # what brings a module that has another name
+# The packages that install modules of another name.
+_PACKAGES = {"torchmetrics": "lightning", "yaml": "pyyaml"}
 _LONGEST = 2000  # characters of a message
 _WINDOW = 72  # characters of the text shown around the place of an error
 
 
 def command() -> str:
-    """How the command line was called: `incidence`, or what is typed where a script stands in front of it."""
+    """Return how the user types the command: `incidence`, or the script that calls it."""
     return os.environ.get("INCIDENCE_COMMAND", "incidence")
 
 
 def as_called(text: str) -> str:
-    """A text with every command in it as the user would type it.
+    """Return a text with every command in it as the user types it.
 
     Example:
         >>> as_called("go on with: incidence train --resume runs/x")
@@ -46,9 +48,9 @@ def as_called(text: str) -> str:
 
 
 class IncidenceError(ValueError):
-    """Input that the library refuses; the message says what must hold, what came, where, and what to do.
+    """Invalid input. The message says what must hold, what came, where, and what to do.
 
-    What a message quotes may be of any length, and the message is not: the middle of a long one is left out.
+    A long message loses its middle, because it may quote input of any length.
     """
 
     def __init__(self, *arguments: object) -> None:
@@ -56,9 +58,8 @@ class IncidenceError(ValueError):
 
 
 def _cut(text: str) -> str:
-    return (
-        text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
-    )
+    half = _LONGEST // 2
+    return text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}"
 
 
 class TooLargeError(IncidenceError):
@@ -70,15 +71,37 @@ class MissingExtraError(IncidenceError, ImportError):
 
 
 def need(module: str, purpose: str, extra: str) -> Any:
-    """Imports an optional library where it is used.
+    """Import an optional library where it is used.
+
+    Args:
+        module: The name of the module.
+        purpose: What needs it, for the message.
+        extra: The extra that installs it, for the message.
 
     Raises:
-        MissingExtraError: It is not installed; the message says how to get it.
+        MissingExtraError: The library is not installed; the message says how to install it.
+    """
+    with optional(purpose, extra):
+        return import_module(module)
+
+
+@contextmanager
+def optional(purpose: str, extra: str) -> Iterator[None]:
+    """Import modules that need optional libraries, inside of the block.
+
+    Args:
+        purpose: What needs the libraries.
+        extra: The extra of this package that installs them.
+
+    Raises:
+        MissingExtraError: A library is not installed; the message says how to get it.
     """
     try:
-        return import_module(module)
+        yield
+    except MissingExtraError:
+        raise
     except ImportError as error:
-        missing = error.name or module
+        missing = error.name or "a library"
         name = missing if missing.startswith("incidence.") else missing.partition(".")[0]
         name = _PACKAGES.get(name, name)
         raise MissingExtraError(
@@ -92,15 +115,14 @@ class _Short(Repr):
         self.maxlevel, self.maxstring, self.maxother, self.maxlong = 2, _WINDOW, _WINDOW, _WINDOW
 
     def repr_int(self, x: int, level: int) -> str:
-        return (
-            super().repr_int(x, level)
-            if x.bit_length() < 8 * _WINDOW
-            else f"a number of about {x.bit_length() * 30103 // 100000:,} digits"
-        )
+        if x.bit_length() < 8 * _WINDOW:
+            return super().repr_int(x, level)
+        digits = x.bit_length() * 30103 // 100000  # log10(2) = 0.30103
+        return f"a number of about {digits:,} digits"
 
 
 def shown(value: object) -> str:
-    """A value as a message shows it: in a line, whatever its size.
+    """Return a value as a message shows it: on one line, whatever its size.
 
     Example:
         >>> print(shown([7, "text", 10**5000]))
@@ -110,12 +132,12 @@ def shown(value: object) -> str:
 
 
 class PatternError(IncidenceError):
-    """A pattern or a map that does not parse: shows the text, a caret under the place, and a hint.
+    """A pattern or a map that does not parse. The message points at the place in the text.
 
     Attributes:
-        text: The text as it was given.
-        position: Where in the text the error is, counted from 0.
-        problem: What is wrong there.
+        text: The text of the caller.
+        position: The place of the error in the text, from 0.
+        problem: The error.
         hint: What to do about it.
     """
 

@@ -1,4 +1,4 @@
-"""Files: only what is there and ends is read, and what is written is written at once or not at all."""
+"""Files: reading takes regular files only, and writing is complete or does not happen."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from incidence.errors import IncidenceError, shown
 
 __all__ = ["as_path", "disk_trouble", "regular_file", "whole_file"]
 
-_LONGEST = 50  # characters of a name that a half-written file has in its own: the whole may be as long as names can be
+# Characters of a name that go into the name of its temporary file, which must not become too long.
+_LONGEST = 50
 
 
 def as_path(path: Any) -> Path:
-    """A path that was given as a text, or as an object of any library of paths.
+    """Return the path that a caller gives as text or as an object of any library of paths.
 
     Raises:
-        IncidenceError: It is something else.
+        IncidenceError: The value is something else.
     """
     try:
         return Path(path)
@@ -33,33 +34,34 @@ def as_path(path: Any) -> Path:
 
 
 def regular_file(path: Any, what: str = "a file") -> Path:
-    """The path of a file that is there; folders are refused, and pipes and devices, which may never end.
+    """Return the path of an existing regular file.
 
     Args:
-        path: As it was given.
-        what: What the file should be.
+        path: The path of the caller.
+        what: What the file should be, for messages.
 
     Raises:
-        IncidenceError: It is no such file.
+        IncidenceError: There is no such file; or it is a folder, or a pipe or device, which may
+            never end.
     """
-    found = as_path(path)
-    if isfile(found):  # which has no trouble with names that no disk can have
-        return found
-    if isdir(found):
-        raise IncidenceError(f"{found} is a folder, not a file: give the path of {what}.")
-    if exists(found):
+    file = as_path(path)
+    if isfile(file):  # `Path.is_file` raises for names that no disk can have
+        return file
+    if isdir(file):
+        raise IncidenceError(f"{file} is a folder, not a file: give the path of {what}.")
+    if exists(file):
         raise IncidenceError(
-            f"{found} is not a regular file, and may never end: give the path of {what}."
+            f"{file} is not a regular file, and may never end: give the path of {what}."
         )
-    raise IncidenceError(f"there is no file {shown(str(found))}.")
+    raise IncidenceError(f"there is no file {shown(str(file))}.")
 
 
 @contextmanager
 def whole_file(path: Any) -> Iterator[IO[bytes]]:
-    """A file to write to that takes the place of what is at the path only when it is complete.
+    """Open a file to write to, which replaces the file at the path when it is complete.
 
     Raises:
-        IncidenceError: It cannot be written; what was there before is whole.
+        IncidenceError: The file cannot be written; the former file is unchanged.
     """
     path = as_path(path)
     if not isdir(path.parent):
@@ -77,9 +79,8 @@ def whole_file(path: Any) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(
-            name, 0o666 & ~umask
-        )  # temporary files are private; this one is to be as any other
+        # Temporary files are private; this one gets the rights of any other new file.
+        os.chmod(name, 0o666 & ~umask)
         os.replace(name, path)
     except BaseException as error:
         Path(name).unlink(missing_ok=True)
@@ -89,7 +90,10 @@ def whole_file(path: Any) -> Iterator[IO[bytes]]:
 
 
 def disk_trouble(path: Path, error: OSError) -> str:
-    """What to tell when a file cannot be written."""
+    """Return the message for a file that cannot be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return f"the disk is full: {path} was not written, and what was there before is whole. Make room; a run goes on with --resume."
+        return (
+            f"the disk is full: {path} was not written, and what was there before is whole. Make"
+            " room; a run goes on with --resume."
+        )
     return f"{path} cannot be written: {error.strerror or error}."

@@ -1,4 +1,4 @@
-"""Packages that load what they name on first use: nobody pays for what is not used."""
+"""Packages that load their modules on first use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ __all__ = ["front_door", "uninterrupted"]
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Collects no garbage meanwhile: to look through all that torch has made takes as long as loading our own modules."""
+    """Switch off garbage collection inside of the `with` block.
+
+    Scanning all objects of torch takes as long as loading our modules.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -27,12 +30,12 @@ def uninterrupted() -> Iterator[None]:
 def front_door(
     package: str, homes: Mapping[str, str], load_module: Callable[[str], Any] = import_module
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package.
+    """Return the `__getattr__` and `__dir__` of a package that loads names on first use.
 
     Args:
-        package: Its name.
-        homes: From every name to the module where it is; a module of the package has itself for its home.
-        load_module: What loads a module by name; a package that needs an extra says so there.
+        package: The name of the package.
+        homes: From every public name to the module that defines it; a public module maps to itself.
+        load_module: Loads a module by name. A package that needs an extra checks for it there.
     """
 
     def load(name: str) -> Any:
@@ -43,4 +46,8 @@ def front_door(
         setattr(sys.modules[package], name, value)
         return value
 
-    return load, lambda: sorted([*homes, *(["__version__"] if package == "incidence" else [])])
+    def names() -> list[str]:
+        version = ["__version__"] if package == "incidence" else []
+        return sorted([*homes, *version])
+
+    return load, names

@@ -1,4 +1,6 @@
-"""How much memory a small file or option may ask for: sizes are looked at before there is room for them."""
+"""Limits of memory: sizes are checked before memory is reserved for them, so that a small file or
+option cannot take all of it.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +25,22 @@ __all__ = [
 ]
 
 MAX_GB = "INCIDENCE_MAX_GB"
-"""The variable of the environment that raises the limit."""
+"""The environment variable that raises the limit."""
 
 _DEFAULT = 2.0  # gigabytes
 _BYTES = 1 << 30  # of a gigabyte
 _DENSEST = 1032  # bytes that gzip packs into one, at most
-_CHUNK = 1 << 16  # bytes that are unpacked at once to be counted
-_TEXT = (
-    16 << 20
-)  # bytes of text that a packed file may always have: as objects of Python they take up to eighty times as many
-_RATIO = 100  # how many times its own size a packed text may have beyond that; ordinary tables have 3 to 20
+_CHUNK = 1 << 16  # bytes to unpack at once
+# Bytes of text that any packed file may have; as Python objects they take up to eighty times more.
+_TEXT = 16 << 20
+# A larger packed text may have so many times the size of its file; ordinary tables have 3 to 20.
+_RATIO = 100
 
 
 def max_bytes() -> int:
-    """The most that an archive may unpack to, or the weights of a network may take: 2 GB, or what `INCIDENCE_MAX_GB` says.
+    """Return how many bytes an unpacked archive, or the weights of a network, may take.
+
+    The default is 2 GB; set `INCIDENCE_MAX_GB` to change it.
 
     Raises:
         IncidenceError: The variable is no number of gigabytes.
@@ -58,39 +62,48 @@ def max_bytes() -> int:
 
 
 def assert_size(size: int, what: str) -> None:
-    """Refuses what would take more bytes than are allowed.
+    """Raise if something would take more bytes than are allowed.
+
+    Args:
+        size: The number of bytes.
+        what: What takes them, for the message.
 
     Raises:
-        TooLargeError: It would; the message says how to allow it.
+        TooLargeError: There are too many; the message says how to raise the limit.
     """
     most = max_bytes()
     if size > most:
         wanted = f"{size / _BYTES:,.3g}" if size < 10**30 else "1e+21"
         allowed = f"{most / _BYTES:.3g}"
         raise TooLargeError(
-            f"{what} would take at least {wanted} GB, and {allowed} GB are allowed. If that is meant, set {MAX_GB} to more."
+            f"{what} would take at least {wanted} GB, and {allowed} GB are allowed. If that is"
+            f" meant, set {MAX_GB} to more."
         )
 
 
 def _assert_text(size: int, packed: int, what: str) -> None:
-    """Refuses a text of more bytes than are allowed, or that was packed so well that hardly anything but repetition is in it.
+    """Raise if an unpacked text is too large, or hardly anything but repetition.
 
-    Bytes bound the memory of arrays, not that of objects, of which a text of a few letters may make one each.
+    Its bytes do not bound the memory of the objects in it: every few letters may become one.
     """
     assert_size(size, f"{what}, unpacked,")
     if size > max(_TEXT, _RATIO * packed) and max_bytes() <= _DEFAULT * _BYTES:
         raise TooLargeError(
-            f"{what} is text that unpacks to more than {_RATIO} times its size, and to more than {_TEXT >> 20} MB. If that is meant, "
-            f"unpack it first, or set {MAX_GB} to more than {_DEFAULT:g}."
+            f"{what} is text that unpacks to more than {_RATIO} times its size, and to more than"
+            f" {_TEXT >> 20} MB. If that is meant, unpack it first, or set {MAX_GB} to more than"
+            f" {_DEFAULT:g}."
         )
 
 
 def assert_unpacked(path: Path) -> None:
-    """Refuses a text that gzip unpacks to more bytes than are allowed; they are counted, and nothing is kept.
+    """Raise if gzip would unpack a text to more bytes than are allowed.
+
+    The bytes are counted, and not stored.
 
     Raises:
-        TooLargeError: It does, or it has more than 16 MB and 100 times the bytes that it was packed into.
-        OSError, EOFError, zlib.error: It is damaged.
+        TooLargeError: The text is too large, or has more than 16 MB and 100 times the bytes of its
+            file.
+        OSError, EOFError, zlib.error: The file is damaged.
     """
     packed = path.stat().st_size
     if packed * _DENSEST <= min(max_bytes(), _TEXT):
@@ -103,23 +116,23 @@ def assert_unpacked(path: Path) -> None:
 
 
 def assert_unzipped(archive: ZipFile, path: Path) -> None:
-    """Refuses an archive whose members take more bytes than are allowed, unless the file is as large itself.
+    """Raise if the members of an archive take more bytes than are allowed.
+
+    An archive that is not smaller than its members may have any size.
 
     Raises:
-        TooLargeError: They do.
+        TooLargeError: They take too many bytes.
     """
-    size = sum(
-        member.file_size for member in archive.infolist()
-    )  # no more than that is ever unpacked
+    size = sum(member.file_size for member in archive.infolist())
     if size > path.stat().st_size:
         assert_size(size, f"{path}, unpacked,")
 
 
 def read_text(archive: ZipFile, member: str | ZipInfo, path: Path) -> bytes:
-    """A text in an archive, whose size is looked at as that of a text that gzip packed.
+    """Return a text in an archive, with the same limits as a text packed by gzip.
 
     Raises:
-        TooLargeError: It is too large.
+        TooLargeError: The text is too large.
     """
     info = archive.getinfo(member) if isinstance(member, str) else member
     _assert_text(info.file_size, info.compress_size, f"{info.filename} in {path}")
@@ -127,7 +140,7 @@ def read_text(archive: ZipFile, member: str | ZipInfo, path: Path) -> bytes:
 
 
 def reason(error: ValueError) -> str:
-    """What is wrong with a text; Python's advice to take numbers of any length is left out.
+    """Return what is wrong with a text, without Python's advice to allow numbers of any length.
 
     Example:
         >>> try:
@@ -136,16 +149,20 @@ def reason(error: ValueError) -> str:
         ...     reason(error)
         'a number has thousands of digits'
     """
-    return (
-        "a number has thousands of digits" if "set_int_max_str_digits" in str(error) else str(error)
-    )
+    text = str(error)
+    return "a number has thousands of digits" if "set_int_max_str_digits" in text else text
 
 
 def parse_json(text: str | bytes, name: str, what: str = "JSON") -> Any:
-    """What a JSON text says; messages name the file and what it should be.
+    """Return the value of a JSON text.
+
+    Args:
+        text: The text.
+        name: The name of the file, for messages.
+        what: What the file should be, for messages.
 
     Raises:
-        IncidenceError: It is no JSON, or its lists and objects lie too deep in each other.
+        IncidenceError: The text is no JSON, or its lists and objects are nested too deeply.
     """
     try:
         return json.loads(text)

@@ -1,4 +1,8 @@
-"""What notebooks show of our objects: a picture and a table by `incidence.plot`, which is loaded only then; else what `repr` says."""
+"""Objects in notebooks: a picture and a table by `incidence.plot`, or else their `repr`.
+
+Packages below `plot` cannot import it, and it may not be installed. So this module loads it by name
+when a notebook shows an object.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +13,14 @@ __all__ = ["html_of"]
 
 
 def html_of(value: object) -> str:
-    """A value as HTML, for `_repr_html_`.
-
-    Packages below `plot` have no other way to be drawn: they do not import it, and it may not be installed.
+    """Return a value as HTML, for `_repr_html_`.
 
     Example:
         >>> html_of("nothing of ours")
         '<pre>&#x27;nothing of ours&#x27;</pre>'
     """
     try:
-        shown = import_module("incidence.plot.notebooks").html_of
+        notebooks = import_module("incidence.plot.notebooks")
     except ImportError:
         return f"<pre>{escape(repr(value))}</pre>"
-    return str(shown(value))
+    return str(notebooks.html_of(value))

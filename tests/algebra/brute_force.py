@@ -1,7 +1,9 @@
-"""The mathematics by exhaustion, sharing no code with the library: entries, and orbits of the group on pairs of entries.
+"""The mathematics by exhaustion, sharing no code with the library: entries, and orbits of the group
+on pairs of entries.
 
-A pattern is given as data: faces are (kind, letters) with kind "n", "(", "{", "[" or "<", and letters carry a sort. An entry has the
-nodes of its unordered faces in ascending order, which is the reference orientation of oriented ones.
+A pattern is given as data: faces are (kind, letters) with kind "n", "(", "{", "[" or "<", and
+letters carry a sort. An entry has the nodes of its unordered faces in ascending order, which is the
+reference orientation of oriented ones.
 """
 
 import re
@@ -81,7 +83,9 @@ def sign(nodes: Sequence[Node]) -> int:
 
 
 def reversal(entry: tuple, pattern: RawPattern, g: dict[Node, Node]) -> int:
-    """By which sign a relabelling brings the reference orientation of an entry to that of the relabelled one."""
+    """By which sign a relabelling brings the reference orientation of an entry to that of the
+    relabelled one.
+    """
     return prod(
         sign([g[v] for v in nodes])
         for f, nodes in zip(pattern, entry, strict=True)
@@ -92,9 +96,11 @@ def reversal(entry: tuple, pattern: RawPattern, g: dict[Node, Node]) -> int:
 def num_orbits_on_pairs(
     source: RawPattern, target: RawPattern, sorts: dict[str, str], num_nodes: dict[str, int]
 ) -> int:
-    """The number of orbits of the relabellings on pairs of an input and an output entry that carry a function with the right signs.
+    """The number of orbits of the relabellings on pairs of an input and an output entry that carry
+    a function with the right signs.
 
-    The signs are followed along generators; where they come back to a pair reversed, the function is 0 on its orbit.
+    The signs are followed along generators; where they come back to a pair reversed, the function
+    is 0 on its orbit.
     """
     steps = generators(num_nodes)
     signs: dict[tuple, int] = {}

@@ -1,4 +1,6 @@
-"""Operations by their definition on class sets, with the signs of oriented faces: section 16 of the mathematics, word by word."""
+"""Operations by their definition on class sets, with the signs of oriented faces: section 16 of the
+mathematics, word by word.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations

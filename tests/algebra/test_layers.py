@@ -32,7 +32,8 @@ def said(what: object) -> str:
 def test_a_layer_says_its_operations_aggregations_channels_and_parameters():
     text = said(LAYER)
     assert text.startswith(
-        "i, (i j) -> i, (i j) Linear, 11 of 15 operations; pools by mean, max; channels i: 8, (i j): 4 -> 16; "
+        "i, (i j) -> i, (i j) Linear, 11 of 15 operations; pools by mean, max; channels i: 8, (i"
+        " j): 4 -> 16; "
     )
     assert f"; {sum(p.numel() for p in LAYER.parameters()):,} parameters." in text
 
@@ -58,7 +59,10 @@ def test_a_whole_layer_is_explained_like_its_map_with_one_sentence_more():
 
 def test_a_layer_that_has_seen_no_input_says_so():
     lazy = inc.nn.Linear("i -> i", -1, 3, bias=False)
-    sentence = "all 2 operations, no bias; pools by sum; channels as the input -> 3; parameters not known before the first input."
+    sentence = (
+        "all 2 operations, no bias; pools by sum; channels as the input -> 3; parameters not known"
+        " before the first input."
+    )
     assert sentence in said(lazy)
     assert "parameters not known before the first input" in said(torch.nn.Sequential(lazy))
     lazy(torch.ones(2, 5), inc.Structure(2))

@@ -16,6 +16,7 @@ from incidence.algebra.overlap import num_overlaps, overlap_at, overlaps
 from incidence.errors import IncidenceError, PatternError, TooLargeError
 from tests.algebra import brute_force
 from tests.algebra.random_patterns import raw_patterns
+from tests.cases import some
 from tests.exact_numbers import VECTORS, load_cases, map_text, with_sorts
 
 CASES = [
@@ -63,7 +64,7 @@ KNOWN = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", some(CASES))
 def test_dimension_listing_and_biases_are_those_of_the_vectors(case):
     m = EquivariantMap(map_text(case))
     assert m.dimension == case["params"]
@@ -72,7 +73,7 @@ def test_dimension_listing_and_biases_are_those_of_the_vectors(case):
     assert m.enough_nodes == case["N_large"]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", some(CASES))
 def test_dimension_at_small_numbers_of_nodes_is_that_of_the_vectors(case):
     m = EquivariantMap(map_text(case))
     for small in case["small_N"]:
@@ -225,13 +226,16 @@ def golden_text() -> str:
         for k, o in enumerate(EquivariantMap(text).operations):
             places = f"{o.source.tensor}.{o.source.number} {o.target.tensor}.{o.target.number}"
             lines.append(
-                f"{k} {places} {o.source.orbit} -> {o.target.orbit} {[list(row) for row in o.overlap]}"
+                f"{k} {places} {o.source.orbit} -> {o.target.orbit}"
+                f" {[list(row) for row in o.overlap]}"
             )
     return "\n".join(lines) + "\n"
 
 
 def test_the_order_of_operations_is_frozen():
-    """Saved layers depend on it. If this fails, the order changed: put it back, do not write the file anew."""
+    """Saved layers depend on it. If this fails, the order changed: put it back, do not write the
+    file anew.
+    """
     assert golden_text() == (VECTORS / "operations_golden.txt").read_text(encoding="utf-8")
 
 
@@ -283,9 +287,11 @@ def sets(count: int, size: int) -> str:
     return " ".join("{" + " ".join(f"{c}{n}" for n in range(size)) + "}" for c in "abcdefg"[:count])
 
 
-@pytest.mark.parametrize(
-    "side", [sets(7, 9), sets(3, 8), sets(4, 4), "[" + " ".join(f"i{n}" for n in range(60)) + "]"]
-)
+HOSTILE = [sets(7, 9), sets(3, 8), sets(4, 4), "[" + " ".join(f"i{n}" for n in range(60)) + "]"]
+SLOW = pytest.mark.exhaustive  # seconds each
+
+
+@pytest.mark.parametrize("side", [HOSTILE[0], *(pytest.param(s, marks=SLOW) for s in HOSTILE[1:])])
 def test_hostile_sizes_are_refused_and_do_not_hang(side):
     with pytest.raises(TooLargeError, match=r"too many|more than"):
         _ = EquivariantMap(f"{side} -> {side}").dimension
@@ -353,7 +359,7 @@ def test_max_overlap_is_a_small_count(value):
 def test_dimension_at_refuses_open_faces_and_bad_counts():
     with pytest.raises(IncidenceError, match="open faces"):
         EquivariantMap("{i ...} -> i").dimension_at(3)
-    with pytest.raises(IncidenceError, match="no number of nodes for the sort `b`"):
+    with pytest.raises(IncidenceError, match="needs a number of nodes for the sort `b`"):
         EquivariantMap("i:a -> j:b").dimension_at({"a": 3})
     with pytest.raises(IncidenceError, match="at least 0; got -1"):
         EquivariantMap("i -> i").dimension_at(-1)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from incidence.algebra import MultilinearMap, Pattern, explain
-from incidence.algebra.contraction import needs_join
 from incidence.algebra.counting import ProductCount, bell, count_products
+from incidence.algebra.describe import read_product
+from incidence.algebra.explain import ProductExplanation
 from incidence.algebra.multilinear import is_entrywise
-from incidence.algebra.product_reading import ProductExplanation, read_product
-from incidence.algebra.products import ProductText
+from incidence.algebra.products import ProductText, needs_join
 from incidence.cli import main
 from incidence.errors import IncidenceError, PatternError
 
@@ -152,7 +152,8 @@ def test_a_product_reads_as_a_formula_and_words(text, reading):
 def test_products_are_explained_at_the_door_and_on_the_command_line(capsys):
     told = explain("i j * i j -> i j", nodes=[2, 6])
     assert str(told).startswith(
-        "i j * i j -> i j\n203 products, for 6 nodes or more.\n78 of them sum over a node that two operands share;"
+        "i j * i j -> i j\n203 products, for 6 nodes or more.\n78 of them sum over a node that two"
+        " operands share;"
     )
     assert "1 of them sums over a node" in str(ProductExplanation(MultilinearMap("i * i -> i")))
     assert "8 need a join.\nExact dimension: 32 at 2 nodes; 203 at 6 nodes." in str(told)

@@ -1,4 +1,6 @@
-"""Oriented faces in the algebra: exact numbers, signs of spellings, words, and names of familiar operations."""
+"""Oriented faces in the algebra: exact numbers, signs of spellings, words, and names of familiar
+operations.
+"""
 
 import json
 from itertools import combinations, product
@@ -11,6 +13,7 @@ from incidence.algebra.overlap import overlaps
 from incidence.algebra.words import levels, overlap_of, sign_of, words
 from incidence.errors import PatternError
 from tests.algebra import definition
+from tests.cases import some
 from tests.exact_numbers import VECTORS, map_text, with_sorts
 
 DATA = json.loads((VECTORS / "oriented.json").read_text(encoding="utf-8"))
@@ -30,7 +33,7 @@ def test_texts_that_are_no_patterns_are_refused(text):
         Pattern(text)
 
 
-@pytest.mark.parametrize("case", MAPS)
+@pytest.mark.parametrize("case", some(MAPS))
 def test_dimensions_and_biases_are_those_of_the_vectors(case):
     m = EquivariantMap(map_text(case))
     assert (m.dimension, m.num_biases, dict(m.enough_nodes)) == (
@@ -44,7 +47,7 @@ def test_dimensions_and_biases_are_those_of_the_vectors(case):
         )
 
 
-@pytest.mark.parametrize("case", MAPS)
+@pytest.mark.parametrize("case", some(MAPS))
 def test_operations_and_their_order_are_those_of_the_vectors(case):
     listed = [
         {
@@ -60,7 +63,7 @@ def test_operations_and_their_order_are_those_of_the_vectors(case):
     assert listed == case.get("ops", listed)
 
 
-@pytest.mark.parametrize("case", MAPS)
+@pytest.mark.parametrize("case", some(MAPS))
 def test_orbits_are_those_of_the_vectors_with_odd_classes_and_biases(case):
     for side, key in (("input", "orbits_in"), ("output", "orbits_out")):
         for pattern, expected in zip(case[side], case[key], strict=True):
@@ -148,7 +151,9 @@ def test_many_beginnings_that_lead_nowhere_do_not_hang():
 
 
 def sign_of_entry(classes, sets, key):
-    """The sign with which an entry writes to a key: the rank in its class of each node that is left out."""
+    """The sign with which an entry writes to a key: the rank in its class of each node that is left
+    out.
+    """
     return prod(
         (-1) ** sorted(nodes).index(v)
         for c, nodes in zip(classes, sets, strict=True)
@@ -158,7 +163,9 @@ def sign_of_entry(classes, sets, key):
 
 
 def by_words(source, target, x, y, a):
-    """B_A(y, x) by keys and words: over all common keys, the signs of both entries times that of the block."""
+    """B_A(y, x) by keys and words: over all common keys, the signs of both entries times that of
+    the block.
+    """
     total = 0
     word_of = [{node: i for i, nodes in enumerate(sets) for node in nodes} for sets in (x, y)]
     shared = sorted(word_of[0].keys() & word_of[1].keys())
@@ -241,7 +248,10 @@ def test_familiar_operations_are_called_by_their_names(text, names):
 def test_formulas_are_written_in_the_order_in_which_no_sign_is_left():
     assert [str(operation) for operation in EquivariantMap("<i j> -> i, <i j>").operations] == [
         "y[i] = sum_j x[<j i>]: boundary (divergence): signed sum over j; match i",
-        "y[<a i>] = sum_j x[<j i>]: down Laplacian: signed sum over j; match i; copy along a; add up the two choices of i, with signs",
+        (
+            "y[<a i>] = sum_j x[<j i>]: down Laplacian: signed sum over j; match i; copy along a;"
+            " add up the two choices of i, with signs"
+        ),
         "y[<i j>] = x[<i j>]: match i, j",
     ]
     assert [str(orbit) for orbit in Pattern("<j i> <j k>").orbits] == ["<j i> <j i>", "<i j> <j k>"]

@@ -176,7 +176,12 @@ BAD_PATTERNS = [
     ("i → j", 2, "unexpected character `→`", "did you mean the plain `->`?"),
     ("{i …}", 3, "unexpected character `…`", "did you mean the plain `...`?"),
     ("{ｉ j}", 1, "unexpected character `ｉ`", "did you mean the plain `i`?"),  # noqa: RUF001
-    ("{і j}", 1, "unexpected character `і`", "CYRILLIC SMALL LETTER BYELORUSSIAN-UKRAINIAN I"),  # noqa: RUF001
+    (
+        "{\u0456 j}",
+        1,
+        "unexpected character `\u0456`",
+        "CYRILLIC SMALL LETTER BYELORUSSIAN-UKRAINIAN I",
+    ),
     ("i\x00j", 1, "unexpected character `'\\x00'`", "letters are a-z"),
     ("i * j", 2, "unexpected character `*`", "letters are a-z"),
     ("i" + " i" * 6000, 10_000, "the text has 12,001 characters", "at most 10,000"),

@@ -1,13 +1,22 @@
-"""Texts of products: letters that link tensors, what is refused, which letters may be exchanged, and what needs a join."""
+"""Texts of products: letters that link tensors, what is refused, which letters may be exchanged,
+and what needs a join.
+"""
 
 import pickle
 
 import pytest
 
 from incidence.algebra import Pattern
-from incidence.algebra.contraction import OUTPUT, Into, Sum, needs_join, next_step
-from incidence.algebra.groups import key_faces
-from incidence.algebra.products import ProductText, fits
+from incidence.algebra.products import (
+    OUTPUT,
+    MultiplyInto,
+    ProductText,
+    SumAway,
+    fits,
+    key_faces,
+    needs_join,
+    next_step,
+)
 from incidence.errors import IncidenceError, PatternError
 
 
@@ -153,9 +162,9 @@ def test_a_product_needs_a_join_iff_its_tables_and_the_output_make_no_tree(text,
 
 def test_letters_of_one_table_are_summed_first_then_small_tables_go_into_larger_ones():
     tables = {0: frozenset("ij"), 1: frozenset("jk"), OUTPUT: frozenset("i")}
-    assert next_step(tables) == Sum(1, frozenset("j"))
-    assert next_step(tables | {1: frozenset("j")}) == Into(1, 0)
-    assert next_step({0: frozenset("i"), OUTPUT: frozenset("i")}) == Into(0, OUTPUT)
+    assert next_step(tables) == SumAway(1, frozenset("j"))
+    assert next_step(tables | {1: frozenset("j")}) == MultiplyInto(1, 0)
+    assert next_step({0: frozenset("i"), OUTPUT: frozenset("i")}) == MultiplyInto(0, OUTPUT)
     assert next_step({0: frozenset("ij"), 1: frozenset("jk"), OUTPUT: frozenset("ik")}) is None
     assert next_step({OUTPUT: frozenset("ik")}) is None
 

@@ -1,5 +1,8 @@
-"""The jobs that break things on purpose: mutants are what they say, mangled files are told from sound ones, kills are counted."""
+"""The jobs that break things on purpose: mutants are what they say, mangled files are told from
+sound ones, kills are counted.
+"""
 
+import json
 from pathlib import Path
 from random import Random
 
@@ -71,39 +74,43 @@ def test_operators_and_numbers_of_c_are_mutants_and_comments_are_not():
     ]
 
 
-CALLED = """
-{"test": "tests/nn/test_linear.py::far", "seconds": 0.1, "lines": {"src/incidence/algebra/orbit.py": [1, 3]}}
-{"test": "tests/algebra/test_maps.py::near", "seconds": 0.3, "lines": {"src/incidence/algebra/orbit.py": [3]}}
-{"test": "tests/algebra/test_orbit.py::slow", "seconds": 20, "lines": {"src/incidence/algebra/orbit.py": [3]}}
-{"test": "tests/algebra/test_orbit.py::own", "seconds": 0.2, "lines": {"src/incidence/algebra/orbit.py": [3]}}
-{"test": "tests/algebra/test_orbit.py::other", "seconds": 0.1, "lines": {"src/incidence/algebra/orbit.py": [1]}}
-{"test": "tests/kernels/test_native.py::compiled", "seconds": 1, "lines": {"src/incidence/kernels/native.py": [7]}}
-{"watched": {"tests/nn/test_linear.py": "abc"}}
-"""
+ORBIT, JOIN = "src/incidence/algebra/orbit.py", "src/incidence/engine/products/join.py"
+CALLED = [
+    ("tests/nn/test_linear.py::far", 0.1, {ORBIT: [1, 3]}),
+    ("tests/algebra/test_maps.py::near", 0.3, {ORBIT: [3]}),
+    ("tests/algebra/test_orbit.py::slow", 20, {ORBIT: [3]}),
+    ("tests/algebra/test_orbit.py::own", 0.2, {ORBIT: [3]}),
+    ("tests/algebra/test_orbit.py::other", 0.1, {ORBIT: [1]}),
+    ("tests/engine/products/test_join.py::compiled", 1, {JOIN: [7]}),
+]
 
 
 @pytest.fixture
 def calls(tmp_path):
-    (tmp_path / "calls.jsonl").write_text(CALLED.strip())
+    records = [
+        *({"test": test, "seconds": time, "lines": lines} for test, time, lines in CALLED),
+        {"watched": {"tests/nn/test_linear.py": "abc"}},
+    ]
+    (tmp_path / "calls.jsonl").write_text("\n".join(map(json.dumps, records)))
     return Calls(tmp_path / "calls.jsonl")
 
 
-def test_tests_named_after_a_module_that_call_the_function_are_asked_first_then_others_that_do_then_those_of_the_file(
-    calls,
-):
+def test_stages_are_tests_named_after_the_module_then_other_callers_then_tests_of_the_file(calls):
     source = b"def f():\n    pass\ndef g():\n    return 1\n"
     [mutant] = [m for m in mutants_of("src/incidence/algebra/orbit.py", source) if m.line == 4]
-    assert [[call.test.partition("::")[2] for call in stage] for stage in stages(mutant, calls, source)] == [
-        ["own"], ["slow", "near", "far"], ["other"],
-    ]  # fmt: skip
+    assert [
+        [call.test.partition("::")[2] for call in stage] for stage in stages(mutant, calls, source)
+    ] == [
+        ["own"],
+        ["slow", "near", "far"],
+        ["other"],
+    ]
 
 
-def test_what_lies_outside_of_functions_is_shown_to_all_tests_of_the_file_and_c_to_those_that_call_it(
-    calls,
-):
+def test_code_outside_of_functions_is_shown_to_all_tests_of_the_file_and_c_to_its_callers(calls):
     assert len(calls.of("src/incidence/algebra/orbit.py", b"x = 1\ndef f():\n    pass\n", 1)) == 5
-    assert [call.test for call in calls.of("src/incidence/kernels/native.c", b"", 1)] == [
-        "tests/kernels/test_native.py::compiled"
+    assert [call.test for call in calls.of("src/incidence/engine/products/join.c", b"", 1)] == [
+        "tests/engine/products/test_join.py::compiled"
     ]
     assert calls.watched == {"tests/nn/test_linear.py": "abc"}
 
@@ -118,7 +125,10 @@ def test_tests_are_chosen_up_to_a_time_and_one_in_any_case():
 def test_what_a_test_calls_is_written_down_while_it_runs(tmp_path):
     for name, text in {
         "src/own/__init__.py": "def f():\n    return 1\n\n\ndef g():\n    return 2\n",
-        "test_a.py": "import own\n\ndef test_f():\n    assert own.f() == 1\n\ndef test_none():\n    assert True\n",
+        "test_a.py": (
+            "import own\n\ndef test_f():\n    assert own.f() == 1\n\ndef test_none():\n    assert"
+            " True\n"
+        ),
         "pyproject.toml": "[tool.pytest.ini_options]\n",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -160,10 +170,10 @@ def test_tests_without_end_are_ended_and_a_server_that_is_killed_is_started_agai
 
 def test_the_tests_of_a_package_and_of_layers_are_asked_about_it():
     assert {
-        "src/incidence/plans/plan.py",
-        "tests/plans/test_plan.py",
+        "src/incidence/engine/plan.py",
+        "tests/engine/test_plan.py",
         "tests/nn/test_linear.py",
-    } <= set(found := files_of_tests("plans", ROOT))
+    } <= set(found := files_of_tests("engine", ROOT))
     assert not any(name.startswith("tests/algebra") for name in found)
     assert all((ROOT / name).is_file() for name in found)
 
@@ -183,7 +193,8 @@ def test_every_mutant_without_a_difference_has_a_reason_below_it(tmp_path):
     (tmp_path / "e.txt").write_text("# words\n\na.py f: 1 -> 2\n    it is never read\n")
     assert equivalents(tmp_path / "e.txt") == {"a.py f: 1 -> 2": "it is never read"}
     assert all(reason for reason in equivalents().values())
-    assert set(equivalents()) <= {mutant.key for mutant in all_mutants()}  # or the code is another
+    # or the code is another
+    assert set(equivalents()) <= {mutant.key for mutant in all_mutants()}
 
 
 def test_a_journal_goes_on_after_half_a_line(tmp_path):

@@ -1,4 +1,6 @@
-"""What a test of benchmarks registers, or tells the commands of training, is forgotten after it: other tests see the library alone."""
+"""What a test of benchmarks registers, or tells the commands of training, is forgotten after it:
+other tests see the library alone.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""`incidence bench` finds what measures in the project's folder, and says where it is if it is not there."""
+"""`incidence bench` finds what measures in the project's folder, and says where it is if it is not
+there.
+"""
 
 import os
 import subprocess
@@ -17,8 +19,10 @@ def test_outside_the_project_one_sentence_says_where_the_benchmarks_are(
 ):
     monkeypatch.setattr("incidence.cli._ROOT", tmp_path)
     assert main(["bench", "limits"]) == 2
-    assert capsys.readouterr().err == (
-        "incidence: benchmarks are in the folder of the project, and no part of the package: run them in a clone of it.\n"
+    assert (
+        capsys.readouterr().err
+        == "incidence: benchmarks are in the folder of the project, and no part of the package: run"
+        " them in a clone of it.\n"
     )
 
 

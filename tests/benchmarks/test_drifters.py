@@ -1,4 +1,6 @@
-"""The protocol of the drifters: paths, flows, and models that see neither orientations nor labels."""
+"""The protocol of the drifters: paths, flows, and models that see neither orientations nor
+labels.
+"""
 
 import pytest
 import torch

@@ -15,11 +15,12 @@ from benchmarks.sets import load
 from benchmarks.sets.graphs import random_folds
 from benchmarks.sets.neighbour_lists import read_neighbour_lists
 from incidence.data import reader
-from incidence.data.dataset import sound
+from incidence.data.checks import checked
 from incidence.errors import IncidenceError
 from tests.data_folder import data_folder
 
-# graphs, sizes of the classes in their order, columns of the nodes, mean and largest number of nodes, mean number of edges
+# graphs, sizes of the classes in their order, columns of the nodes, mean and largest number of
+# nodes, mean number of edges
 TU = {
     "mutag": (188, [63, 125], 9, 17.93, 28, 19.79),
     "ptc": (344, [192, 152], 21, 25.56, 109, 25.96),
@@ -29,11 +30,8 @@ TU = {
     "imdb-m": (1500, [500, 500, 500], 2, 13.00, 89, 65.94),
 }
 NAMES = [pytest.param(name, marks=pytest.mark.slow) if name == "nci1" else name for name in TU]
-TESTED = {
-    "mutag": 180,
-    "ptc": 340,
-    "proteins": 1110,
-}  # of the others all graphs are in some test part
+# of the others all graphs are in some test part
+TESTED = {"mutag": 180, "ptc": 340, "proteins": 1110}
 
 
 @cache
@@ -55,7 +53,9 @@ def whole(data):
 
 
 def assert_ready(data):
-    """Features are finite floats with a row for each entry, in canonical order; targets suit the task."""
+    """Features are finite floats with a row for each entry, in canonical order; targets suit the
+    task.
+    """
     batch = whole(data)
     assert set(batch.features) == {"i", "{i j}"}
     assert all(
@@ -258,7 +258,7 @@ def test_a_data_set_is_found_in_its_own_folder_too():
 
 @pytest.mark.parametrize("name", ["csl", "counting", "mutag"])
 def test_the_data_is_fit_to_be_learned_from(name):
-    assert len(sound(load_cached(name)).examples) == len(load_cached(name).examples) > 0
+    assert len(checked(load_cached(name)).examples) == len(load_cached(name).examples) > 0
 
 
 # ---- lists of neighbours
@@ -423,7 +423,9 @@ def _refined(edges):
 def test_small_graphs_have_2_to_8_nodes():
     with pytest.raises(
         IncidenceError,
-        match="the option nodes of the data set 'small-graphs' is one of 2, 3, 4, 5, 6, 7, 8; got '9'",
+        match=(
+            "the option nodes of the data set 'small-graphs' is one of 2, 3, 4, 5, 6, 7, 8; got '9'"
+        ),
     ):
         load_cached("small-graphs", nodes=9)
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from benchmarks.sets import load
-from incidence.data.dataset import sound
+from incidence.data.checks import checked
 from incidence.errors import IncidenceError
 from tests.data_folder import data_folder
 
@@ -23,7 +23,7 @@ COUNTS = {
 def test_citation_hypergraphs_have_the_published_counts(name):
     nodes, listed, different, words, classes, trained = COUNTS[name]
     data = load(name, data_folder("citation_hypergraphs").parent)
-    sound(data)
+    checked(data)
     [example] = data.examples
     x, h = example.features["i"], example.features["{i ...}"]
     assert x.shape == (nodes, words)

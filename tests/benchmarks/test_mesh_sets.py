@@ -116,9 +116,8 @@ def test_soft_labels_stand_in_the_order_of_the_edges(tmp_path: Path) -> None:
 def test_soft_accuracy_counts_the_area_of_edges_with_a_positive_weight() -> None:
     mesh = features_of(cube())
     shares = edge_areas(mesh)
-    diagonal = (
-        mesh.features["{i j}"][:, 0] > 0.5
-    )  # a third of two faces each, as all other edges have
+    # a third of two faces each, as all other edges have
+    diagonal = mesh.features["{i j}"][:, 0] > 0.5
     assert float(shares.sum()) == pytest.approx(1)
     soft = torch.zeros(18, 2)
     soft[:, 0] = diagonal.float() / 4
@@ -215,11 +214,8 @@ def test_shrec11_has_the_published_counts() -> None:
     defects = torch.stack([e.features["i"][:, 0].double().sum() for e in data.examples]) / (
         2 * torch.pi
     )
-    assert defects.round().long().bincount().tolist() == [
-        12,
-        0,
-        588,
-    ]  # Euler characteristics 0 and 2
+    # Euler characteristics 0 and 2
+    assert defects.round().long().bincount().tolist() == [12, 0, 588]
     torch.testing.assert_close(defects, defects.round(), atol=1e-4, rtol=0)
 
 
@@ -242,6 +238,5 @@ def test_coseg_has_the_published_counts(
     hard = [e.target["{i j}"] for e in data.examples if isinstance(e.target, dict)]
     assert torch.cat(hard).bincount().tolist() == labels
     assert all(x.isfinite().all() for e in data.examples for x in e.features.values())
-    assert (
-        soft_accuracy(hard, data.examples, soft) > 0.999
-    )  # a wrong numbering of edges would break this
+    # a wrong numbering of edges would break this
+    assert soft_accuracy(hard, data.examples, soft) > 0.999

@@ -1,4 +1,6 @@
-"""Data sets of molecules: counts, splits, floors, and what is said about files that are not right."""
+"""Data sets of molecules: counts, splits, floors, and what is said about files that are not
+right.
+"""
 
 import gzip
 from pathlib import Path

@@ -143,7 +143,8 @@ def test_a_mesh_of_the_benchmark_has_the_laplacians_of_its_cells():
     adjacency[ends[0], ends[1]] = adjacency[ends[1], ends[0]] = 1
     torch.testing.assert_close(nodes, degrees.diag().float() - adjacency)
     assert torch.equal(faces.diagonal(), torch.full((sides.shape[1],), 3.0))
-    # A grid has no holes, so nothing is harmonic on its edges; shared edges are those of two triangles.
+    # A grid has no holes, so nothing is harmonic on its edges; shared edges are those of two
+    # triangles.
     assert torch.linalg.matrix_rank(edges) == ends.shape[1]
     assert int((faces != 0).sum()) - sides.shape[1] == 2 * (3 * sides.shape[1] - ends.shape[1])
 

@@ -1,4 +1,6 @@
-"""What networks tell apart is measured with controls: copies of a graph never count, and the statistic of BREC is Hotelling's."""
+"""What networks tell apart is measured with controls: copies of a graph never count, and the
+statistic of BREC is Hotelling's.
+"""
 
 import networkx as nx
 import pytest

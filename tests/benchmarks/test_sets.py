@@ -12,7 +12,10 @@ from incidence.train import Config
 def test_every_data_set_has_a_loader_that_asks_for_a_folder(name):
     with pytest.raises(
         IncidenceError,
-        match=f"the data set '{name}' is read from files: give the folder that holds `.*` with --folder",
+        match=(
+            f"the data set '{name}' is read from files: give the folder that holds `.*` with"
+            " --folder"
+        ),
     ):
         load(name)
 

@@ -144,19 +144,18 @@ def test_the_start_is_measured_with_every_import_in_a_process_of_its_own(monkeyp
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     (figure,) = start(Bench(is_quick=True))
     assert figure.bar == 1.1
-    assert [words for words, _ in typed[-2:]] == ["import incidence.nn", "import torch"]  # in turns
-    assert not any(
-        "PYTHONDONTWRITEBYTECODE" in environment for _, environment in typed
-    )  # compiled modules are kept
+    # in turns
+    assert [words for words, _ in typed[-2:]] == ["import incidence.nn", "import torch"]
+    # compiled modules are kept
+    assert not any("PYTHONDONTWRITEBYTECODE" in environment for _, environment in typed)
 
 
 def test_the_first_layer_of_a_process_is_measured_beside_the_tenth(monkeypatch):
     monkeypatch.setattr("benchmarks.speed.start._importing", lambda name: lambda: None)
     _, first, tenth = start(Bench(is_quick=True))
     assert (first.unit, tenth.unit) == ("ms", "ms")
-    assert (
-        first.values[0] > tenth.values[0] > 0
-    )  # whatever is found out once for a text is found out by the first
+    # whatever is found out once for a text is found out by the first
+    assert first.values[0] > tenth.values[0] > 0
 
 
 def test_a_bench_keeps_the_times_of_its_timers():
@@ -199,9 +198,22 @@ def test_figures_become_a_table_and_data():
 
 def test_the_command_line_lists_the_benchmarks_that_there_are(capsys):
     assert tuple(BENCHMARKS) == (
-        "limits", "pool", "broadcast", "layer", "triangles", "mesh", "batch", "growth", "memory", "steps", "compiled", "peers",
-        "products", "topomodelx", "start",
-    )  # fmt: skip
+        "limits",
+        "pool",
+        "broadcast",
+        "layer",
+        "triangles",
+        "mesh",
+        "batch",
+        "growth",
+        "memory",
+        "steps",
+        "compiled",
+        "peers",
+        "products",
+        "topomodelx",
+        "start",
+    )
     assert main(["bench", "speed"]) == 2
     assert "no benchmark 'speed'; there are: limits, pool" in capsys.readouterr().err
 

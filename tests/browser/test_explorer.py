@@ -1,4 +1,6 @@
-"""The explorer in a browser: what one types, clicks, points at and links to; and that it says what the library says."""
+"""The explorer in a browser: what one types, clicks, points at and links to; and that it says what
+the library says.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from urllib.parse import parse_qs, urlencode, urlparse
 import pytest
 
 import incidence as inc
-from incidence.algebra.basis import pool_to_orbit
+from incidence.algebra.composition import pool_to_orbit
 from incidence.errors import PatternError
 from incidence.plot.explorer import PAGE, reply
 from incidence.plot.theme import DARK, LIGHT
@@ -237,7 +239,9 @@ def test_fifty_maps_have_the_dimension_and_the_formulas_of_the_library(page, add
 
 
 def test_fifty_maps_have_the_same_answers_in_the_browser_as_in_the_library(page, address):
-    """Letter for letter, drawings included: what is said of the map, its first operations and its last ones."""
+    """Letter for letter, drawings included: what is said of the map, its first operations and its
+    last ones.
+    """
     opens(page, address, "i -> i")
     ask = "async (request) => (await import('./state.js')).answers.ask(...request)"
     for text in MAPS:
@@ -315,11 +319,8 @@ def test_a_product_lights_up_the_entries_of_its_operands(page, address):
     page.wait_for_selector("#structure .strong.reads", state="attached")
     graphs = page.locator("#structure figure")
     assert graphs.locator("figcaption").all_inner_texts() == ["x1[(i j)]", "x2[i]", "y[i]"]
-    assert [graphs.nth(k).locator(".strong").count() for k in range(3)] == [
-        3,
-        3,
-        1,
-    ]  # node 0 has three others
+    # node 0 has three others
+    assert [graphs.nth(k).locator(".strong").count() for k in range(3)] == [3, 3, 1]
     assert page.is_hidden("#matrix-panel")
     page.click("#fewer")
     page.wait_for_selector("#structure .node text:text-is('3')", state="detached")
@@ -330,8 +331,9 @@ def test_a_thousand_operations_are_there_and_few_of_them_are_on_the_page(page, a
     opens(page, address, "i -> i")
     types(page, "i j k -> i j k")  # the engine is warm
     page.evaluate(
-        "() => { const gaps = (window.gaps = []); let before = performance.now(); const look = (now) => "
-        "{ gaps.push(now - before); before = now; requestAnimationFrame(look); }; requestAnimationFrame(look); }"
+        "() => { const gaps = (window.gaps = []); let before = performance.now(); const look ="
+        " (now) => { gaps.push(now - before); before = now; requestAnimationFrame(look); };"
+        " requestAnimationFrame(look); }"
     )
     types(page, THOUSAND)
     took = float(page.get_attribute("html", "data-took"))
@@ -347,7 +349,8 @@ def test_a_thousand_operations_are_there_and_few_of_them_are_on_the_page(page, a
     with capsys.disabled():
         worst = page.evaluate("Math.max(...window.gaps)")
         print(
-            f"\n{dimension:,} operations: from typing to result {took:.0f} ms; longest pause of the page {worst:.0f} ms"
+            f"\n{dimension:,} operations: from typing to result {took:.0f} ms; longest pause of the"
+            f" page {worst:.0f} ms"
         )
 
 
@@ -357,9 +360,8 @@ def test_typing_on_while_python_thinks_shows_what_was_typed_last(page, address):
     page.wait_for_selector("html[data-engine=busy]")
     for text in ("i j k l -> i j k l", "i j k -> i j", "(i j) -> (i j) j"):
         page.fill("#map", text)
-    page.wait_for_selector(
-        "html[data-engine=loading]"
-    )  # nobody waits for what was typed first: its worker is left behind
+    # nobody waits for what was typed first: its worker is left behind
+    page.wait_for_selector("html[data-engine=loading]")
     page.wait_for_selector("html[data-engine=ready]", timeout=120_000)
     shown(page, "(i j) -> (i j) j")
     assert page.inner_text("#count").startswith(
@@ -386,7 +388,8 @@ def test_all_that_can_be_used_can_be_reached_by_tab_and_has_a_name(page, address
         page.keyboard.press("Tab")
         met.append(
             page.evaluate(
-                "(() => { const one = document.activeElement; return one.id || one.classList[0] || one.tagName })()"
+                "(() => { const one = document.activeElement; return one.id || one.classList[0] ||"
+                " one.tagName })()"
             )
         )
         if met[-1] == "BODY":
@@ -395,7 +398,8 @@ def test_all_that_can_be_used_can_be_reached_by_tab_and_has_a_name(page, address
         assert wanted in met, met
     assert met.count("operation") == 1  # arrows lead to the others
     unnamed = page.locator("button, input").evaluate_all(
-        "all => all.filter(one => !one.textContent.trim() && !one.ariaLabel && !one.labels?.length).map(one => one.id)"
+        "all => all.filter(one => !one.textContent.trim() && !one.ariaLabel &&"
+        " !one.labels?.length).map(one => one.id)"
     )
     assert unnamed == []
 
@@ -426,7 +430,8 @@ def test_nothing_is_wider_than_a_phone(browser, bare_address, text):
     phone.wait_for_selector("#structure .strong.writes", state="attached")
     phone.click("#help")
     wide = phone.locator("body *").evaluate_all(
-        "all => all.filter(one => one.getBoundingClientRect().right > 401).map(one => one.outerHTML.slice(0, 80))"
+        "all => all.filter(one => one.getBoundingClientRect().right > 401).map(one =>"
+        " one.outerHTML.slice(0, 80))"
     )
     assert wide == []
     assert phone.evaluate("document.documentElement.scrollWidth") <= 400

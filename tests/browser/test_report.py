@@ -1,4 +1,6 @@
-"""The report of a run in a browser: it fits a phone, and what is drawn is seen in the light and in the dark."""
+"""The report of a run in a browser: it fits a phone, and what is drawn is seen in the light and in
+the dark.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,16 @@ TOO_WIDE = """() => {
 # The least contrast between a line or a letter of a molecule and its card.
 CONTRAST = """() => {
   const light = colour => {
-    const parts = colour.match(/[0-9.]+/g).slice(0, 3).map(c => c / 255).map(c => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    const linear = c => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+    const parts = colour.match(/[0-9.]+/g).slice(0, 3).map(c => linear(c / 255));
     return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2] + 0.05;
   };
   let least = 99;
   for (const card of document.querySelectorAll(".card")) {
     const paper = light(getComputedStyle(card).backgroundColor);
     for (const shape of card.querySelectorAll("svg [class*=bond], svg [class*=atom]")) {
-      const style = getComputedStyle(shape), ink = light(style.stroke === "none" ? style.fill : style.stroke);
+      const style = getComputedStyle(shape);
+      const ink = light(style.stroke === "none" ? style.fill : style.stroke);
       least = Math.min(least, Math.max(ink, paper) / Math.min(ink, paper));
     }
   }
@@ -42,7 +46,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of labels of molecules, with names that are long."""
     pytest.importorskip("rdkit")
     from incidence.train import train
-    from incidence.train.report import tell
+    from incidence.train.report import finish
 
     folder = tmp_path_factory.mktemp("report")
     names = [
@@ -64,14 +68,15 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
     )
     assert run is not None
-    tell(run)
+    finish(run)
     return run.folder.report
 
 
 def test_a_report_fits_a_phone_and_all_numbers_are_seen_at_once(browser: Any, report: Path) -> None:
     page = browser.new_page(viewport=PHONE)
     page.goto(report.as_uri())
-    assert set(page.evaluate(TOO_WIDE)) <= {"layer", "formula"}  # what every layer does is scrolled
+    # what every layer does is scrolled
+    assert set(page.evaluate(TOO_WIDE)) <= {"layer", "formula"}
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
     page.close()
 

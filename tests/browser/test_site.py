@@ -20,7 +20,8 @@ TOO_WIDE = """() => {
   const found = document.documentElement.scrollWidth > innerWidth ? ["the page"] : [];
   for (const element of document.querySelectorAll("article *:not(svg *):not(math *)")) {
     const style = getComputedStyle(element);
-    const scrolls = ["auto", "scroll", "hidden"].includes(style.overflowX) && element.scrollWidth > element.clientWidth + 1;
+    const mayScroll = ["auto", "scroll", "hidden"].includes(style.overflowX);
+    const scrolls = mayScroll && element.scrollWidth > element.clientWidth + 1;
     const box = element.getBoundingClientRect();
     if (box.width && (box.right > innerWidth + 1 || (scrolls && element.clientWidth > 0)))
       found.push(`${element.tagName} ${element.textContent.slice(0, 40)}`);

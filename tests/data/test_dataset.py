@@ -1,4 +1,6 @@
-"""Data sets: their splits and parts; data sets and readers by name; packages that load what they name on first use."""
+"""Data sets: their splits and parts; data sets and readers by name; packages that load what they
+name on first use.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ def test_a_validation_part_that_is_there_is_not_drawn_anew():
     fixed = DataSet("mine", data.examples, data.task, (split,), "example")
     with pytest.raises(
         IncidenceError,
-        match="'mine' has a validation part of its own, so none is drawn: leave out --validation",
+        match="'mine' has a validation part, so none is drawn: leave out --validation",
     ):
         fixed.with_parts(0.5)
     assert fixed.with_parts().splits == (split,)
@@ -135,7 +137,10 @@ def test_every_reader_reads_files_with_some_suffix(name):
 def test_unknown_names_are_refused_and_the_known_ones_listed():
     with pytest.raises(
         IncidenceError,
-        match=r"'mnist' is no data set and no file or folder\. Data sets: solubility, and `pyg:CLASS/NAME`",
+        match=(
+            r"'mnist' is no data set and no file or folder\. Data sets: solubility, and"
+            r" `pyg:CLASS/NAME`"
+        ),
     ):
         load("mnist")
     with pytest.raises(IncidenceError, match="no reader 'jpeg'; there are: example, graph"):
@@ -147,9 +152,9 @@ def test_unknown_names_are_refused_and_the_known_ones_listed():
 
 def test_names_are_loaded_on_first_use():
     code = (
-        "import sys, incidence.train as t; print('torch' in sys.modules, 'lightning' in sys.modules); "
-        "print('train' in dir(t), 'Config' in dir(t)); "
-        "t.Config; print('Config' in vars(t), 'resume' in vars(t), 'torch' in sys.modules)"
+        "import sys, incidence.train as t; print('torch' in sys.modules, 'lightning' in"
+        " sys.modules); print('train' in dir(t), 'Config' in dir(t)); t.Config; print('Config' in"
+        " vars(t), 'resume' in vars(t), 'torch' in sys.modules)"
     )
     said = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code], check=True, capture_output=True, text=True
@@ -167,12 +172,14 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 def test_a_data_set_prints_as_a_line():
     text = repr(load("solubility", validation=0.1))
     assert text.startswith(
-        "DataSet('solubility': 1282 examples; train 923, validation 102, test 257; regression of solubility; features i: ["
+        "DataSet('solubility': 1282 examples; train 923, validation 102, test 257; regression of"
+        " solubility; features i: ["
     )
     assert len(text) < 300
     assert (
         repr(classes())
-        == "DataSet('mine': 40 examples; train 32, validation 0, test 8; classification of 2 classes; features i: [1])"
+        == "DataSet('mine': 40 examples; train 32, validation 0, test 8; classification of 2"
+        " classes; features i: [1])"
     )
     many = Task("regression", tuple(f"number {k}" for k in range(99)), at="i")
     folds = repr(DataSet("mine", [], many, classes().splits * 9, "example"))

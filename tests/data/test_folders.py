@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import incidence as inc
-from incidence.data import READERS, Read, Reader, load, reader
+from incidence.data import READERS, Reader, Record, load, reader
 from incidence.errors import IncidenceError
 from incidence.geometry.convert.sdf import Molecule, read_sdf, write_sdf
 
@@ -29,7 +29,7 @@ def read_molecules(path, errors):
     for number, molecule in enumerate(read_sdf(path, errors)):
         example = molecule.example()
         features = {key: example.features[key].float() for key in ("i", "{i j}")}
-        yield Read(
+        yield Record(
             f"{path.name} {number}",
             inc.Example(example.structure, features),
             properties=molecule.properties,
@@ -43,7 +43,7 @@ SDF = Reader((".sdf", ".sdf.gz"), read_molecules)
 def sdf_reader(monkeypatch):
     for key in [key for key in READERS if ".sdf" in reader(key).suffixes]:
         monkeypatch.delitem(READERS, key)
-    monkeypatch.setitem(READERS, "small", ("tests.data.test_folders", "SDF"))
+    monkeypatch.setitem(READERS, "small", SDF)
 
 
 def molecules(path, values, name="SOL"):
@@ -127,7 +127,7 @@ def test_a_share_for_validation_is_refused_where_that_part_is_told(tmp_path):
     )
     with pytest.raises(
         IncidenceError,
-        match="has a validation part of its own, so none is drawn: leave out --validation",
+        match="has a validation part, so none is drawn: leave out --validation",
     ):
         load(tmp_path, validation=0.5)
 
@@ -155,7 +155,7 @@ def test_columns_that_are_no_targets_are_refused_as_such(tmp_path, name):
     ],
 )
 def test_saved_examples_take_no_options_of_other_files(tmp_path, options, flag):
-    with pytest.raises(IncidenceError, match=f"has its own targets and features: leave out {flag}"):
+    with pytest.raises(IncidenceError, match=f"has targets and features already: leave out {flag}"):
         load(saved(tmp_path / "a.npz", [0, 1]), **options)
 
 
@@ -167,7 +167,7 @@ def test_options_that_a_reader_does_not_take_are_refused(tmp_path):
         load(tmp_path, label=3)
     with pytest.raises(
         IncidenceError,
-        match="the option `labels` of the reader 'graph' is a whole number or a list, and cannot be 'many'",
+        match=("the option `labels` of the reader 'graph' is a whole number or a list; got 'many'"),
     ):
         load(tmp_path, labels="many")
 
@@ -217,15 +217,15 @@ def test_options_go_to_the_reader(tmp_path):
         ),
         ("file,a,b\ng0.edges,1,low\n", {}, "the target `b` has classes, which are predicted alone"),
         ("file,y,split\ng0.edges,1,holdout\n", {}, "train, validation or test; got 'holdout'"),
-        ("file,y,split\ng0.edges,1,test\n", {}, "none is left for training"),
+        ("file,y,split\ng0.edges,1,test\n", {}, "no example is for training"),
         ("file,y\ntargets.csv,1\n", {"reader": "nothing"}, "no reader 'nothing'"),
         (
             "file,y\nREADME,1\n",
             {},
-            r"no reader reads .*README; by suffix there are: .*graph \(\.edges",
+            r"no reader reads .*README. Readers by suffix: .*graph \(\.edges",
         ),
         ("file,y\nmany.g6,1\n", {}, "many.g6 has 2 examples, and a row of targets.csv is for one"),
-        ("file,y\nmany.g6,1\nsaved.npz,2\n", {}, "they need different readers: give --reader"),
+        ("file,y\nmany.g6,1\nsaved.npz,2\n", {}, "the files need different readers. Give --reader"),
         ("file,y\nbad.g6,1\n", {}, r"bad.g6, line 1"),
         ("file,y\nempty.g6,1\n", {}, r"empty.g6 has no example"),
         (
@@ -266,9 +266,10 @@ def test_files_outside_the_folder_of_their_table_need_leave(tmp_path, name):
     (folder / "loop.edges").symlink_to(folder / "loop.edges")
     (folder / "targets.csv").write_text(f"file,y\n{name.format(tmp_path)},1\n")
     told = r"which is not below its folder\. If that is meant, give outside=True, or --data-options"
+    # by the version of Python
     with pytest.raises(
         IncidenceError, match=told if "loop" not in name else f"{told}|there is no such file"
-    ):  # by the version of Python
+    ):
         load(folder)
     if "loop" not in name:
         assert load(folder, outside=True).examples[0].structure.num_nodes == 3
@@ -316,7 +317,7 @@ def test_a_table_that_is_no_text_is_named(tmp_path):
 def test_two_readers_of_one_suffix_are_asked_about(tmp_path, monkeypatch):
     monkeypatch.setitem(READERS, "again", READERS["graph"])
     with pytest.raises(
-        IncidenceError, match="the readers graph, again would all do: give --reader"
+        IncidenceError, match=r"the readers graph, again all read such files\. Give --reader"
     ):
         load(table(tmp_path, "file,y\ng0.edges,1\n"))
 
@@ -346,7 +347,7 @@ def test_train_and_test_folders_are_the_split(tmp_path):
     assert [part.tolist() for part in data.splits[0]] == [[2, 3, 6, 7], [], [0, 1, 4, 5]]
     assert [len(part) for part in load(tmp_path, validation=0.5).splits[0]] == [2, 2, 4]
     edges(tmp_path, "b/g.edges", 2)
-    with pytest.raises(IncidenceError, match=r"others have files of their own. Use one way"):
+    with pytest.raises(IncidenceError, match=r"others have files without a part. Use one way"):
         load(tmp_path)
 
 
@@ -359,9 +360,7 @@ def test_folders_without_files_are_refused(tmp_path):
 
 
 def test_an_unknown_layout_is_refused(tmp_path):
-    with pytest.raises(
-        IncidenceError, match=r"is no data set: a folder of your own has targets.csv"
-    ):
+    with pytest.raises(IncidenceError, match=r"is no data set. Expected targets.csv"):
         load(tmp_path)
     with pytest.raises(IncidenceError, match=r"nothing' is no data set and no file or folder"):
         load(tmp_path / "nothing")
@@ -451,13 +450,13 @@ def test_the_reader_of_saved_examples_gives_each_of_a_batch(tmp_path):
     assert [read.name for read in reader("example").read(path, [])] == ["a.npz 0", "a.npz 1"]
     one = inc.Example(inc.Structure(2), {"i": torch.ones(2, 1)})
     one.save(tmp_path / "one.npz")
-    assert list(reader("example").read(tmp_path / "one.npz", [])) == [Read("one.npz", one)]
+    assert list(reader("example").read(tmp_path / "one.npz", [])) == [Record("one.npz", one)]
 
 
 @pytest.mark.parametrize(
     ("targets", "options", "problem"),
     [
-        ([None, None], {}, "an example has no target"),
+        ([None, None], {}, "example 0 has no target"),
         (
             [{"i": torch.zeros(3), "{i j}": torch.zeros(2)}],
             {},
@@ -508,7 +507,10 @@ def test_a_file_that_is_no_saved_example_is_named(tmp_path):
 def test_a_target_of_files_is_a_name(tmp_path, target):
     with pytest.raises(
         IncidenceError,
-        match=r"the target of files is the name of a column or property, or a list of names; got .*target='SOL'",
+        match=(
+            r"the target of files is the name of a column or property, or a list of names; got"
+            r" .*target='SOL'"
+        ),
     ):
         load(table(tmp_path, "file,a\ng0.edges,1\n"), target=target)
 
@@ -554,7 +556,7 @@ def test_ratings_divided_by_double_colons_are_read(tmp_path):
     }
     with pytest.raises(
         IncidenceError,
-        match=r"ratings \(two columns of names and a number: say --target, and --keys if need be\)",
+        match=r"two ID columns and a number \(ratings\): name the number with --target",
     ):
         load(tmp_path / "ratings.dat", target="3")
 
@@ -586,7 +588,10 @@ def test_edges_whose_columns_differ_by_direction_say_how_tables_are_read_as_dire
     (tmp_path / "nodes.csv").write_text("id,label\na,x\nb,y\nc,x\n")
     with pytest.raises(
         IncidenceError,
-        match=r"the row of features of the edge \(0, 1\) differs .* For tables, that is --data-options directed=true",
+        match=(
+            r"the row of features of the edge \(0, 1\) differs .* For tables, that is"
+            r" --data-options directed=true"
+        ),
     ):
         load(tmp_path, target="label")
     assert sorted(

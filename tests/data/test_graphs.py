@@ -38,7 +38,9 @@ def test_graph6_is_read_as_networkx_does(n):
 def test_what_is_not_graph6_is_refused(line):
     with pytest.raises(
         IncidenceError,
-        match=r"graph6 is a line of characters \? to ~, as many as its number of nodes takes; got b'",
+        match=(
+            r"graph6 is a line of characters \? to ~, as many as its number of nodes takes; got b'"
+        ),
     ):
         read_graph6(line)
 
@@ -102,7 +104,7 @@ def test_a_graph_without_edges_is_its_nodes(tmp_path):
         ("0 1 nan\n", None, {}, "finite number; got 'nan'"),
         ("0 1\n0 1\n", None, {}, r"a.edges: the edge \(0, 1\) comes more than once"),
         ("0 1 2\n1 0 3\n", None, {}, "differs from that"),
-        ("0 1\n", None, {"labels": 2}, "so a file a.nodes beside it must have a line"),
+        ("0 1\n", None, {"labels": 2}, "so there must be a file a.nodes beside it, with a line"),
         ("0 1\n", "0\n", {}, "the node 1 has no line in a.nodes"),
         ("0 1\n", "0\n1\n0\n", {}, "line 3: the node 0 has a line already"),
         (

@@ -1,11 +1,13 @@
 """Lifts of graphs: the entries and features of every new tensor, against plain loops."""
 
+from inspect import signature
+
 import networkx as nx
 import pytest
 import torch
 
 import incidence as inc
-from incidence.data.lifts import LIFTS, lift_all
+from incidence.data.lifts import LIFT_OPTIONS, LIFTS, lift_all
 from incidence.errors import IncidenceError, TooLargeError
 
 
@@ -64,14 +66,8 @@ def test_many_graphs_are_lifted_in_parts(monkeypatch):
         "incidence.data.lifts.collate", lambda part: batches.append(len(part)) or inc.collate(part)
     )
     assert lift_all(EXAMPLES, "pairs") == expected
-    assert batches == [
-        2,
-        1,
-        1,
-        1,
-        1,
-        1,
-    ]  # of 1 and 4, 5, 7, 3, 5, 6 nodes; one that is too large comes alone
+    # of 1 and 4, 5, 7, 3, 5, 6 nodes; one that is too large comes alone
+    assert batches == [2, 1, 1, 1, 1, 1]
 
 
 def test_rings_tell_their_size():
@@ -221,3 +217,8 @@ def test_a_column_for_every_size_there_could_be_is_refused_before_there_is_memor
         IncidenceError, match="cliques: max_size is an integer from 2 to 64; got 1000000000000"
     ):
         lift_all(EXAMPLES, "cliques", max_size=10**12)
+
+
+def test_the_options_of_all_lifts_are_those_of_their_functions():
+    taken = [list(signature(lift).parameters)[1:] for lift in LIFTS.values()]
+    assert {name for names in taken for name in names} == LIFT_OPTIONS

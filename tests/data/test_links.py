@@ -1,4 +1,6 @@
-"""Links as data: what is drawn beside them is never there, what is asked for is not seen, and scores without learning are right."""
+"""Links as data: what is drawn beside them is never there, what is asked for is not seen, and
+scores without learning are right.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,17 @@ from hypothesis import strategies as st
 
 import incidence as inc
 from incidence.data import Split, load
-from incidence.data.completion import ROWS, Completion
-from incidence.data.completion_file import read_completion, write_completion
-from incidence.data.links import Neighbours, absent_entries, links_of, neighbour_scores
+from incidence.data.completion import ROWS, Completion, read_completion, write_completion
+from incidence.data.links import (
+    LinkGraph,
+    Links,
+    NeighbourLists,
+    absent_links,
+    links_of,
+    neighbour_scores,
+)
 from incidence.errors import IncidenceError
-from incidence.train.ranking import area_under_curve
+from incidence.train.metrics import area_under_curve
 from tests.structure.listing import entries_of
 
 pd = pytest.importorskip("pandas")
@@ -51,9 +59,7 @@ def sets_of(structure, name):
 def test_what_is_drawn_is_different_and_never_there(example, count):
     text = str(example.structure.patterns[0])
     rows = Completion.store(example.structure, text, example.structure[text])
-    drawn = [
-        tuple(entry) for entry in absent_entries(rows, count, torch.Generator().manual_seed(0))
-    ]
+    drawn = [tuple(entry) for entry in absent_links(rows, count, torch.Generator().manual_seed(0))]
     present = (
         [tuple(p) for p in example.structure[text].T.tolist()]
         if text == "(i j)"
@@ -67,7 +73,7 @@ def test_what_is_drawn_is_different_and_never_there(example, count):
         for entry in drawn
     )
     assert drawn == [
-        tuple(entry) for entry in absent_entries(rows, count, torch.Generator().manual_seed(0))
+        tuple(entry) for entry in absent_links(rows, count, torch.Generator().manual_seed(0))
     ]
     if text == "{i ...}":
         assert sorted(map(len, drawn)) == sorted(count * [*map(len, present)])
@@ -79,7 +85,7 @@ def test_what_is_drawn_is_different_and_never_there(example, count):
 
 @pytest.mark.parametrize("example", [graph(), hypergraph()], ids=["edges", "sets"])
 def test_links_that_are_asked_for_carry_no_message(example):
-    data = links_of("x", example, folds=4).with_parts(seed=0)
+    data = links_of(LinkGraph("x", example), folds=4).with_parts(seed=0)
     split, whole = data.split(), sets_of(data.examples[0].structure, "query")
     present = {whole[k] for k in range(len(whole)) if int(data.completion.target[k])}
     train, validation, _ = ({whole[k] for k in part.tolist()} for part in split)
@@ -108,7 +114,7 @@ def test_scores_without_learning_are_those_of_their_definitions(edges):
     around = {v: {a + b - v for a, b in edges if v in (a, b)} for v in range(8)}
     asked = list(combinations(range(8), 2))
     found = neighbour_scores(
-        torch.tensor(asked).T, Neighbours.of(torch.cat([known, known.flip(0)], 1), 8)
+        torch.tensor(asked).T, NeighbourLists.of(torch.cat([known, known.flip(0)], 1), 8)
     )
     for (a, b), (common, adamic, attachment) in zip(asked, found.tolist(), strict=True):
         shared = around[a] & around[b]
@@ -118,7 +124,7 @@ def test_scores_without_learning_are_those_of_their_definitions(edges):
 
 
 def test_a_set_is_scored_by_the_mean_over_its_pairs():
-    data = links_of("x", hypergraph())
+    data = links_of(LinkGraph("x", hypergraph()))
     completion = data.completion
     known = torch.arange(1, 7)
     example = completion.example(known, torch.tensor([0]))
@@ -126,7 +132,7 @@ def test_a_set_is_scored_by_the_mean_over_its_pairs():
     graph_pairs = [
         pair for own in sets_of(example.structure, "known") for pair in combinations(own, 2)
     ]
-    scores = neighbour_scores(pairs, Neighbours.of(torch.tensor(graph_pairs).T, 9)).mean(0)
+    scores = neighbour_scores(pairs, NeighbourLists.of(torch.tensor(graph_pairs).T, 9)).mean(0)
     torch.testing.assert_close(
         example.features["query={i ...}"][0], torch.cat([scores, torch.tensor([math.log(3)])])
     )
@@ -192,10 +198,8 @@ def test_links_are_read_from_whatever_has_a_graph(tmp_path):
     for data in found:
         known = {tuple(sorted(p)) for p in data.examples[0].structure["known"].T.tolist()}
         assert len(known) == edges.shape[1]
-        assert data.examples[0].features["i"].shape == (
-            12,
-            1,
-        )  # degrees of what is known, and none of what is asked
+        # degrees of what is known, and none of what is asked
+        assert data.examples[0].features["i"].shape == (12, 1)
     assert {tuple(sorted(p)) for p in found[2].examples[0].structure["known"].T.tolist()} == {
         tuple(p) for p in edges.T.tolist()
     }
@@ -205,9 +209,8 @@ def test_links_of_a_graph_of_pyg_are_read_as_its_other_doors_read_them():
     geometric = pytest.importorskip("torch_geometric.data")
     edges = graph().structure["{i j}"]
     pairs = torch.cat([edges, edges[:, :2], torch.tensor([[3], [3]])], 1)
-    looped = geometric.Data(
-        edge_index=pairs, num_nodes=12, y=torch.arange(pairs.shape[1])
-    )  # which are not asked for
+    # which are not asked for
+    looped = geometric.Data(edge_index=pairs, num_nodes=12, y=torch.arange(pairs.shape[1]))
     with pytest.warns(
         UserWarning, match="1 loops are left out .* and 2 parallel edges are joined"
     ) as seen:
@@ -225,7 +228,10 @@ def test_lines_of_different_length_are_hyperedges(tmp_path):
     path.write_text("n1 n2 n3\nn2, n4\n# a comment\nn4\nn3 n2 n1\nn5 n6 n7 n1\n")
     with pytest.warns(
         UserWarning,
-        match=r"(?s)line 4: the hyperedge has one node only.*line 5: the hyperedge is there already, in line 1",
+        match=(
+            r"(?s)line 4: the hyperedge has one node only.*line 5: the hyperedge is there already,"
+            r" in line 1"
+        ),
     ):
         data = load(path, task="links", negatives=2)
     assert data.task.at == "query={i ...}"
@@ -245,14 +251,17 @@ def test_lines_of_different_length_are_hyperedges(tmp_path):
         (
             graph(),
             {"colour": 1},
-            "links have no option `colour`: they take nodes, directed, hyperedges, keys, links, negatives, folds",
+            (
+                "links have no option `colour`: they take nodes, directed, hyperedges, keys, links,"
+                " negatives, folds"
+            ),
         ),
         (
             graph(),
             {"negatives": 0},
             "the option `negatives` of links is a whole number, at least 1; got 0",
         ),
-        (graph(), {"target": "x"}, "links are asked for, and nothing else: leave out --target"),
+        (graph(), {"target": "x"}, "with --task links, links are the target: leave out --target"),
         (
             graph(),
             {"links": "i"},
@@ -271,7 +280,10 @@ def test_lines_of_different_length_are_hyperedges(tmp_path):
         (
             3,
             {},
-            "links are those of one graph: a path, data frames, a graph of PyG or an Example; got int",
+            (
+                "links are those of one graph: a path, data frames, a graph of PyG or an Example;"
+                " got int"
+            ),
         ),
         (
             "solubility",
@@ -301,9 +313,9 @@ def test_tables_that_are_no_single_graph_are_refused(tmp_path):
     "example", [graph(), graph(text="(i j)"), hypergraph()], ids=["edges", "arcs", "sets"]
 )
 def test_links_are_asked_for_by_name_in_any_order_of_a_set(example, tmp_path):
-    completion = links_of("x", example).completion
+    completion = links_of(LinkGraph("x", example)).completion
     write_completion(completion, tmp_path / "known.npz")
-    completion = read_completion(tmp_path / "known.npz")
+    completion = read_completion(tmp_path / "known.npz", {"links": Links})
     assert bool((completion.target == 1).all())
     [first] = (
         [completion.columns()[key][0] for key in completion.keys][:1]
@@ -323,9 +335,8 @@ def test_links_are_asked_for_by_name_in_any_order_of_a_set(example, tmp_path):
 
 
 def test_parts_that_are_told_are_kept():
-    data = links_of(
-        "x", graph(), parts=[2] * 3 + [0] * (graph().structure.num_entries("{i j}") - 3)
-    )
+    parts = [2] * 3 + [0] * (graph().structure.num_entries("{i j}") - 3)
+    data = links_of(LinkGraph("x", graph(), parts=parts))
     assert isinstance(data.split(), Split)
     assert sum(int(data.completion.target[k]) for k in data.split().test.tolist()) == 3
     assert len(data.split().test) == 6
@@ -362,7 +373,7 @@ def test_names_with_blanks_and_commas_and_missing_values_leave_edges_what_they_a
 
 def test_rows_of_one_graph_that_are_passed_over_are_counted_alone(tmp_path):
     (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\nc,d\nd,e\na,a\na,b\n")
-    with pytest.warns(UserWarning, match=r"edges: 2 rows were passed over:\n"):
+    with pytest.warns(UserWarning, match=r"edges: skipped 2 rows:\n"):
         load(tmp_path / "edges.csv", task="links")
 
 
@@ -450,11 +461,11 @@ def test_where_all_links_are_there_nothing_can_be_learned_and_few_absent_ones_ar
     pairs = list(combinations(range(6), 2))
     with pytest.raises(
         IncidenceError,
-        match=r"all entries of `\{i j\}` that there can be are there, so that nothing tells a link from none",
+        match=(r"all possible entries of `\{i j\}` exist, so there are no absent links"),
     ):
         load(pd.DataFrame(pairs, columns=["source", "target"]), task="links")
     with pytest.warns(
-        UserWarning, match=r"2 entries of `\{i j\}` are not there, and 13 were to be drawn"
+        UserWarning, match=r"only 2 entries of `\{i j\}` do not exist, and 13 were to be drawn"
     ):
         assert (
             len(

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import incidence as inc
-from incidence.data import DATA_SETS, DataSet, Reader, Source, Split, load, register
+from incidence.data import DATA_SETS, READERS, DataSet, Reader, Source, Split, load, register
 from incidence.errors import IncidenceError
 
 
@@ -20,9 +20,8 @@ def families(monkeypatch):
         [(train, _, test)] = data.splits
         return replace(data, name=name, about=family, splits=(Split(train[1:], train[:1], test),))
 
-    monkeypatch.setitem(
-        DATA_SETS, "families", Source("nowhere.load")
-    )  # so that it is forgotten afterwards
+    # so that it is forgotten afterwards
+    monkeypatch.setitem(DATA_SETS, "families", Source("nowhere.load"))
     register("families", load_families, "made for a test", {"hidden": 5})
 
 
@@ -37,12 +36,12 @@ def test_a_family_is_chosen_by_option():
         ({"famly": "x"}, "the data set 'families' has no option `famly`: it takes family"),
         (
             {"family": 3},
-            "the option `family` of the data set 'families' is a text, and cannot be 3",
+            "the option `family` of the data set 'families' is a text; got 3",
         ),
         ({"target": "x"}, "the data set 'families' has one target: leave out --target"),
         (
             {"reader": "graph"},
-            "the data set 'families' has a reader of its own: leave out --reader",
+            "the data set 'families' is not read from files by a reader: leave out --reader",
         ),
     ],
 )
@@ -53,7 +52,8 @@ def test_options_that_a_data_set_does_not_take_are_refused(options, problem):
 
 def test_options_of_a_data_set_without_any_are_refused():
     with pytest.raises(
-        IncidenceError, match="the data set 'solubility' has no option `labels`: it takes none"
+        IncidenceError,
+        match="the data set 'solubility' has no option `labels`: it takes no options",
     ):
         load("solubility", labels=7)
 
@@ -70,7 +70,7 @@ def test_the_same_seed_draws_the_same_validation_part_everywhere():
 def test_a_fixed_validation_part_is_not_drawn_anew():
     with pytest.raises(
         IncidenceError,
-        match="'families' has a validation part of its own, so none is drawn: leave out --validation",
+        match=("'families' has a validation part, so none is drawn: leave out --validation"),
     ):
         load("families", validation=0.1)
 
@@ -130,7 +130,10 @@ def test_a_data_set_without_splits_gets_one_by_chance():
         (
             3,
             {},
-            "data is a name, a path, a data frame, examples, graphs of PyG, or a DataSet; got <class 'int'>",
+            (
+                "data is a name, a path, a data frame, examples, graphs of PyG, or a DataSet; got"
+                " <class 'int'>"
+            ),
         ),
         ([], {}, "the data set 'examples' is empty"),
         ([1, 2], {}, "or a DataSet; got <class 'list'>"),
@@ -138,7 +141,7 @@ def test_a_data_set_without_splits_gets_one_by_chance():
         (
             squares(2),
             {"reader": "graph"},
-            "a list of examples has a reader of its own: leave out --reader",
+            "a list of examples is not read from files by a reader: leave out --reader",
         ),
         (
             squares(2),
@@ -169,15 +172,13 @@ $$$$
 
 
 def test_molecules_are_read_once(tmp_path, monkeypatch):
-    from incidence.data.molecules import reader as molecules
-
-    opened, own = [], molecules.READER
+    opened, reader = [], READERS["molecule"]
 
     def read(path, errors, **options):
         opened.append(path)
-        return own.read(path, errors, **options)
+        return reader.read(path, errors, **options)
 
-    monkeypatch.setattr(molecules, "READER", Reader(own.suffixes, read))
+    monkeypatch.setitem(READERS, "molecule", Reader(reader.suffixes, read))
     (tmp_path / "a.sdf").write_text("".join(ETHANE.format(value=k) for k in range(4)))
     assert [float(e.target) for e in load(tmp_path / "a.sdf", "SOL").examples] == [0, 1, 2, 3]
     assert opened == [tmp_path / "a.sdf"]

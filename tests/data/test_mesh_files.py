@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from incidence.data import READERS, Read, reader
+from incidence.data import READERS, Record, reader
 from incidence.data.meshes import COLUMNS, examples_of, features_of, triangulated
 from incidence.errors import IncidenceError
 from incidence.geometry import read_mesh
@@ -12,27 +12,35 @@ from tests.data.mesh_examples import CUBE_FACES, CUBE_POINTS, CUBE_QUADS, cube
 
 POINTS = [" ".join(map(str, p)) for p in CUBE_POINTS]
 TEXTS = {
-    ".obj": "".join(f"v {p}\n" for p in POINTS)
-    + "".join("f " + " ".join(str(v + 1) for v in f) + "\n" for f in CUBE_FACES),
-    ".off": "OFF\n8 12 0\n"
-    + "".join(f"{p}\n" for p in POINTS)
-    + "".join("3 " + " ".join(map(str, f)) + "\n" for f in CUBE_FACES),
-    ".ply": "ply\nformat ascii 1.0\nelement vertex 8\nproperty float x\nproperty float y\nproperty float z\nelement face 12\n"
-    "property list uchar int vertex_indices\nend_header\n"
-    + "".join(f"{p}\n" for p in POINTS)
-    + "".join("3 " + " ".join(map(str, f)) + "\n" for f in CUBE_FACES),
-    ".stl": "solid cube\n"
-    + "".join(
-        "facet normal 0 0 0\nouter loop\n"
-        + "".join(f"vertex {POINTS[v]}\n" for v in face)
-        + "endloop\nendfacet\n"
-        for face in CUBE_FACES
-    )
-    + "endsolid cube\n",
+    ".obj": (
+        "".join(f"v {p}\n" for p in POINTS)
+        + "".join("f " + " ".join(str(v + 1) for v in f) + "\n" for f in CUBE_FACES)
+    ),
+    ".off": (
+        "OFF\n8 12 0\n"
+        + "".join(f"{p}\n" for p in POINTS)
+        + "".join("3 " + " ".join(map(str, f)) + "\n" for f in CUBE_FACES)
+    ),
+    ".ply": (
+        "ply\nformat ascii 1.0\nelement vertex 8\nproperty float x\nproperty float y\nproperty"
+        " float z\nelement face 12\nproperty list uchar int vertex_indices\nend_header\n"
+        + "".join(f"{p}\n" for p in POINTS)
+        + "".join("3 " + " ".join(map(str, f)) + "\n" for f in CUBE_FACES)
+    ),
+    ".stl": (
+        "solid cube\n"
+        + "".join(
+            "facet normal 0 0 0\nouter loop\n"
+            + "".join(f"vertex {POINTS[v]}\n" for v in face)
+            + "endloop\nendfacet\n"
+            for face in CUBE_FACES
+        )
+        + "endsolid cube\n"
+    ),
 }
 
 
-def read(path: Path) -> Read:
+def read(path: Path) -> Record:
     errors: list[object] = []
     [found] = reader("mesh").read(path, errors)
     assert not errors

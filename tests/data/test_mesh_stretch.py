@@ -5,8 +5,8 @@ import torch
 
 from incidence.data.meshes import COLUMNS, augment, features_of, stretch
 from incidence.errors import IncidenceError
+from incidence.structure.collate import pack
 from incidence.structure.example import Example
-from incidence.structure.examples import pack
 from tests.data.mesh_examples import bumpy, cube, grid, moebius, torus
 
 

@@ -1,4 +1,6 @@
-"""One graph from tables, data frames and arrays: nodes with labels, some of them unknown, and what is passed over."""
+"""One graph from tables, data frames and arrays: nodes with labels, some of them unknown, and what
+is passed over.
+"""
 
 import zipfile
 from dataclasses import asdict
@@ -9,9 +11,9 @@ import torch
 
 from incidence.data import load
 from incidence.data.columns import Column, as_features, columns_of
-from incidence.data.node_tables import GraphColumns, graph_for
-from incidence.data.tables import Table
-from incidence.data.tabular import read_any
+from incidence.data.node_tables import GraphColumns, record_of_graph
+from incidence.data.table_kinds import read_any
+from incidence.data.tables import TextTable
 from incidence.errors import IncidenceError, TooLargeError
 from tests.little_memory import little_memory
 
@@ -68,7 +70,8 @@ def test_edges_may_have_other_names_or_none_and_features_of_their_own(tmp_path):
     assert (data.task.kind, data.task.names) == ("regression", ("y",))
     assert example.structure["{i j}"].T.sort(1).values.tolist() == [[0, 1], [0, 2]]
     assert example.features["{i j}"].flatten().tolist() == [0.5, 1.5]
-    assert example.features["i"].shape == (3, 2)  # degrees, as nodes have no columns but the target
+    # degrees, as nodes have no columns but the target
+    assert example.features["i"].shape == (3, 2)
     (tmp_path / "graph.edges").write_text("7\t3\n9\t7\n")
     directed = load(tmp_path / "graph.edges", nodes=tmp_path / "nodes.csv", directed=True).examples[
         0
@@ -78,7 +81,10 @@ def test_edges_may_have_other_names_or_none_and_features_of_their_own(tmp_path):
 
 def test_edges_that_are_none_are_passed_over(tmp_path):
     write(tmp_path, edges="from,to\na,b\nb,b\na,b\nc,e\nb,c\nc,d\n", nodes=NODES)
-    told = r"(?s)3 .*line 3: the edge joins 'b' to itself.*line 4: the edge is there already, in line 2.*'e'"
+    told = (
+        r"(?s)3 .*line 3: the edge joins 'b' to itself.*line 4: the edge is there already, in line"
+        r" 2.*'e'"
+    )
     with pytest.warns(UserWarning, match=told):
         data = load(tmp_path / "edges.csv", "topic", nodes=tmp_path / "nodes.csv")
     assert data.examples[0].structure.num_entries("{i j}") == 3
@@ -129,10 +135,12 @@ def test_a_table_of_nodes_that_is_nowhere_is_named(tmp_path):
 
 def test_columns_become_features_by_what_they_have():
     columns = {
-        "n": ["1", "", "3", "nan"], "genres": ["Action|Comedy", "Comedy", "", "Action"], "title": ["Jaws", "Heat", "Up", "Alien"],
+        "n": ["1", "", "3", "nan"],
+        "genres": ["Action|Comedy", "Comedy", "", "Action"],
+        "title": ["Jaws", "Heat", "Up", "Alien"],
         "flag": ["yes", "no", "no", "yes"],
-    }  # fmt: skip
-    table = Table("a", columns, ["line 2"] * 4)
+    }
+    table = TextTable("a", columns, ["line 2"] * 4)
     read = columns_of(table, list(columns))
     assert as_features(table, read).tolist() == [
         [1, 1, 1, 0, 1],
@@ -144,11 +152,11 @@ def test_columns_become_features_by_what_they_have():
 
 
 def test_another_table_is_read_by_the_words_and_means_of_the_first():
-    first = Table(
+    first = TextTable(
         "a", {"n": ["1", "3", "2"] * 2, "colour": ["red", "blue", "red"] * 2}, ["line 2"] * 6
     )
     read = [Column.from_plain(asdict(column)) for column in columns_of(first, ["n", "colour"])]
-    other = Table(
+    other = TextTable(
         "b",
         {"colour": ["green", "blue|red", ""], "more": ["x"] * 3, "n": ["", "7", "8"]},
         ["line 2"] * 3,
@@ -157,22 +165,22 @@ def test_another_table_is_read_by_the_words_and_means_of_the_first():
     with pytest.raises(
         IncidenceError, match="b, line 2: the column `n` has a value that is no number"
     ):
-        as_features(Table("b", {"n": ["many"], "colour": ["red"]}, ["line 2"]), read)
+        as_features(TextTable("b", {"n": ["many"], "colour": ["red"]}, ["line 2"]), read)
     with pytest.raises(IncidenceError, match="b has no column `colour`; it has: n"):
-        as_features(Table("b", {"n": ["1"]}, ["line 2"]), read)
+        as_features(TextTable("b", {"n": ["1"]}, ["line 2"]), read)
 
 
 def test_numbers_of_columns_are_finite():
     with pytest.raises(
         IncidenceError, match="a, line 3: the column `n` has a value that is not finite"
     ):
-        columns_of(Table("a", {"n": ["1", "inf"]}, ["line 2", "line 3"]), ["n"])
+        columns_of(TextTable("a", {"n": ["1", "inf"]}, ["line 2", "line 3"]), ["n"])
 
 
 @pytest.mark.parametrize("told", [{}, {"nodes": [], "edges": [{}]}, {"nodes": 3, "edges": []}])
 def test_what_was_kept_of_columns_may_be_damaged(told):
     with pytest.raises(
-        IncidenceError, match="what was kept of the columns of nodes and edges is damaged"
+        IncidenceError, match="the description of the columns of nodes and edges is damaged"
     ):
         GraphColumns.from_plain(told)
 
@@ -182,7 +190,7 @@ def test_a_table_of_nodes_is_asked_for_where_columns_need_it(tmp_path):
     with pytest.raises(
         IncidenceError, match="nodes have the columns size, colour: give a table of nodes, too"
     ):
-        graph_for({"columns": columns}, read_any(tmp_path / "edges.csv"), None, [])
+        record_of_graph({"columns": columns}, read_any(tmp_path / "edges.csv"), None, [])
 
 
 def test_labels_of_arrays_may_be_several(tmp_path):
@@ -197,9 +205,14 @@ def test_labels_of_arrays_may_be_several(tmp_path):
 def arrays(path, **changes):
     masks = np.array([[True, False, False], [False, True, False]])
     found = {
-        "node_features": np.eye(3, dtype=np.float32), "node_labels": np.array([0, 1, 1]), "edges": np.array([[1, 0], [2, 1]]),
-        "train_masks": masks, "val_masks": ~masks & [[False, False, True]], "test_masks": ~masks & [[True, True, False]], **changes,
-    }  # fmt: skip
+        "node_features": np.eye(3, dtype=np.float32),
+        "node_labels": np.array([0, 1, 1]),
+        "edges": np.array([[1, 0], [2, 1]]),
+        "train_masks": masks,
+        "val_masks": ~masks & [[False, False, True]],
+        "test_masks": ~masks & [[True, True, False]],
+        **changes,
+    }
     np.savez(path, **{key: value for key, value in found.items() if value is not None})
     return path
 
@@ -263,7 +276,10 @@ def test_arrays_of_a_graph_with_masks_are_read(tmp_path):
         (
             {"node_labels": np.array(5)},
             {},
-            r"`node_labels` has 1 or 2 axes, of which one is for nodes or edges; got the shape \[\]",
+            (
+                r"`node_labels` has 1 or 2 axes, of which one is for nodes or edges; got the shape"
+                r" \[\]"
+            ),
         ),
         (
             {"node_features": np.ones((3, 2), complex)},
@@ -300,8 +316,8 @@ def test_arrays_of_a_graph_with_masks_are_read(tmp_path):
             {},
             r"classes are the integers 0, 1, \.\.\. below 65,536; got 65536",
         ),
-        ({}, {"target": "x"}, "has its own labels: leave out --target"),
-        ({}, {"labels": 3}, "has its own labels: leave out --data-options"),
+        ({}, {"target": "x"}, "has labels as an array: leave out --target"),
+        ({}, {"labels": 3}, "has labels as an array: leave out --data-options"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(tmp_path, changes, options, problem):
@@ -327,9 +343,8 @@ def test_arrays_that_unpack_to_more_than_is_allowed_are_not_read(tmp_path, monke
         pytest.raises(TooLargeError, match=r"a\.npz, unpacked, would take at least 0\.00195 GB"),
     ):
         load(tmp_path / "a.npz")
-    monkeypatch.setenv(
-        "INCIDENCE_MAX_GB", "0.01"
-    )  # enough for the bytes, not for the numbers that they become
+    # enough for the bytes, not for the numbers that they become
+    monkeypatch.setenv("INCIDENCE_MAX_GB", "0.01")
     with pytest.raises(TooLargeError, match=r"a\.npz, unpacked, would take at least 0\.0156 GB"):
         load(tmp_path / "a.npz")
 

@@ -1,4 +1,6 @@
-"""Graphs of PyG as they come: all doors read them alike, leave out and join the same edges, and say so."""
+"""Graphs of PyG as they come: all doors read them alike, leave out and join the same edges, and say
+so.
+"""
 
 import pytest
 import torch
@@ -17,7 +19,7 @@ NO_EDGES = torch.zeros(2, 0, dtype=torch.long)
 
 @pytest.fixture(autouse=True)
 def nothing_was_said(monkeypatch):
-    monkeypatch.setattr("incidence.geometry.convert.loose._TOLD", set())
+    monkeypatch.setattr("incidence.geometry.convert.pyg_lenient._WARNED", set())
 
 
 def by_the_loader_of_pyg(items: list) -> inc.Example:
@@ -50,9 +52,8 @@ def test_every_door_reads_edges_alike_and_says_so(door, kind, count):
     assert {str(warning.message).partition(":")[0] for warning in seen} == {
         f"edges are read as `{edges}`"
     }
-    assert {warning.filename for warning in seen} == {
-        __file__
-    } or door == "PyG's loader"  # whose own code calls it
+    # whose own code calls it
+    assert {warning.filename for warning in seen} == {__file__} or door == "PyG's loader"
     assert [sorted(found.structure[edges].T.tolist()) for found in batch] == [pairs] * count
 
 
@@ -89,16 +90,17 @@ def test_features_that_only_some_graphs_have_are_refused(door):
     some = [graph([[0, 1]], [1.0]), graph([[0, 1]])]
     with pytest.raises(
         IncidenceError,
-        match=r"number 1 has none of `\{i j\}`, and others have some: set `x`, `edge_attr` and the like",
+        match=(
+            r"number 1 has none of `\{i j\}`, and others have some: set `x`, `edge_attr` and the"
+            r" like"
+        ),
     ):
         DOORS[door](some)
     directed = [graph([[0, 1], [1, 0]], [1.0, 2.0]), graph([[0, 1]])]
     with pytest.raises(IncidenceError, match=r"number 1 has none of `\(i j\)`"):
         DOORS[door](directed)
-    two_columns = [
-        graph([[0, 1]]),
-        data.Data(num_nodes=3, edge_index=T([[0], [1]]), y=T([0.5])),
-    ]  # as many as degrees would have
+    # as many as degrees would have
+    two_columns = [graph([[0, 1]]), data.Data(num_nodes=3, edge_index=T([[0], [1]]), y=T([0.5]))]
     with pytest.raises(IncidenceError, match="number 1 has none of `i`"):
         DOORS[door](two_columns)
 
@@ -111,7 +113,7 @@ def test_other_names_are_told_once_by_every_door(monkeypatch):
         lambda graph: inc.collate([graph, graph]),
         inc.data.DataLoader,
     ):
-        monkeypatch.setattr("incidence.geometry.convert.pyg._TOLD", set())
+        monkeypatch.setattr("incidence.geometry.convert.pyg._WARNED", set())
         with pytest.warns(UserWarning, match="`is-a` is `is_a_2`") as seen:
             door(drugs())
         assert [warning.filename for warning in seen] == [__file__]

@@ -1,4 +1,6 @@
-"""Ratings from tables: which columns they are, damped means, and examples in which the answer is never among what is seen."""
+"""Ratings from tables: which columns they are, damped means, and examples in which the answer is
+never among what is seen.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ import torch
 
 import incidence as inc
 from incidence.data import Split, load
-from incidence.data.completion_file import read_completion, write_completion
-from incidence.data.ratings import damped_means
+from incidence.data.completion import read_completion, write_completion
+from incidence.data.ratings import Ratings, damped_means
 from incidence.errors import IncidenceError
 
 RATINGS = "user,movie,rating\nann,Jaws,5\nann,Alien,3\nbob,Jaws,1\ncem,Alien,\nbob,Psycho,2\n"
@@ -112,7 +114,10 @@ def test_tables_beside_ratings_give_features_and_edges(tmp_path):
     )
     with pytest.warns(
         UserWarning,
-        match=r"1 of 3 of `(user|movie)` have no row, as .(cem|Psycho).; they get the mean of the others",
+        match=(
+            r"1 of 3 of `(user|movie)` have no row, as .(cem|Psycho).; they get the mean of the"
+            r" others"
+        ),
     ) as seen:
         data = load(
             path, tables=[tmp_path / "users.csv", tmp_path / "friends.csv", tmp_path / "films.csv"]
@@ -135,7 +140,7 @@ def test_tables_of_pairs_beside_ratings_are_left_out(tmp_path):
     write(tmp_path, ratings=RATINGS, tags="user,movie,tag\nann,Jaws,shark\nann,Alien,ship\n")
     with pytest.warns(
         UserWarning,
-        match=r"tags\.csv: it tells about pairs, and neither about user nor movie alone",
+        match=r"tags\.csv: it is about pairs, and neither about user nor movie alone",
     ):
         data = load(tmp_path)
     assert data.examples[0].features["a:user"].shape == (3, 2)
@@ -144,7 +149,9 @@ def test_tables_of_pairs_beside_ratings_are_left_out(tmp_path):
 def test_a_row_that_comes_again_or_lacks_a_key_is_passed_over(tmp_path):
     with pytest.warns(
         UserWarning,
-        match=r"(?s)2 .*line 3: the row is there already, in line 2.*line 4: the row has no `movie`",
+        match=(
+            r"(?s)2 .*line 3: the row is there already, in line 2.*line 4: the row has no `movie`"
+        ),
     ):
         data = load(
             write(tmp_path, ratings="user,movie,rating\na,x,1\na,x,2\na,,3\nb,x,4\nb,y,4\n")
@@ -158,17 +165,23 @@ def test_a_row_that_comes_again_or_lacks_a_key_is_passed_over(tmp_path):
         (
             "a,b,c\nx,y,z\nx,y,z\n",
             {},
-            r"what the columns a, b, c have is not clear\. Looked for were molecules .* and ratings .*--task links",
+            (
+                r"cannot tell what kind of data .*ratings.csv contains \(columns: a, b, c\)\."
+                r" Expected a SMILES column \(molecules\), or .* \(ratings\).*--task links"
+            ),
         ),
         (
             "source,target,weight\nn1,n2,1\nn2,n3,2\n",
             {},
-            "--nodes nodes.csv for labels of nodes, or --task links",
+            r"--nodes nodes.csv \(labels of nodes\), or --task links",
         ),
         (
             RATINGS,
             {"keys": ["user"]},
-            "which columns of user, movie, rating name what a number of `rating` belongs to is not clear",
+            (
+                "which columns of user, movie, rating name what a number of `rating` belongs to is"
+                " not clear"
+            ),
         ),
         (RATINGS, {"keys": ["user", "film"]}, "has no column `film`"),
         (
@@ -202,11 +215,17 @@ def test_tables_that_are_no_ratings_are_refused(tmp_path, text, options, problem
 @pytest.mark.parametrize(
     ("other", "problem"),
     [
-        ("p,q\n1,2\n", "what the table tells about is not clear: name a column as the ratings do"),
+        (
+            "p,q\n1,2\n",
+            "it is not clear which nodes the table is about: name a column as the ratings do",
+        ),
         ("user,age\nann,1\nbob,3\ncem,4\nann,2\n", "line 5: `user` 'ann' has a row already"),
         (
             "user,age\nAnn,1\nBob,2\n",
-            r"none of its rows is about a `user` of the other table, which has 'ann', and this one 'Ann'",
+            (
+                r"none of its rows is about a `user` of the other table, which has 'ann', and this"
+                r" one 'Ann'"
+            ),
         ),
         ("user1,user2\nann,bob\n", "there is another table of edges between `user` already"),
     ],
@@ -316,7 +335,7 @@ def test_what_a_model_knows_is_written_and_read(tmp_path):
     )
     completion = load(path, tables=[tmp_path / "friends.csv", tmp_path / "users.csv"]).completion
     write_completion(completion, tmp_path / "known.npz")
-    found = read_completion(tmp_path / "known.npz")
+    found = read_completion(tmp_path / "known.npz", {"ratings": Ratings})
     assert (found.names, found.keys, type(found)) == (
         {k: list(v) for k, v in completion.names.items()},
         ("user", "movie"),
@@ -328,4 +347,4 @@ def test_what_a_model_knows_is_written_and_read(tmp_path):
     with pytest.raises(
         IncidenceError, match="is not what a model of ratings or links knows, or it is damaged"
     ):
-        read_completion(tmp_path / "known.npz")
+        read_completion(tmp_path / "known.npz", {"ratings": Ratings})

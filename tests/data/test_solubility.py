@@ -1,9 +1,10 @@
-"""The data set that comes with the package: what is in it, that it needs no RDKit, and the script that makes it."""
+"""The data set that comes with the package: what is in it, that it needs no RDKit, and the script
+that makes it.
+"""
 
 import csv
 import importlib.util
 import os
-import subprocess
 import sys
 import zipfile
 from importlib.resources import files
@@ -18,8 +19,7 @@ import torch
 import incidence as inc
 from incidence.cli import main
 from incidence.data import DataSet
-from incidence.data.molecules import features_of_all
-from incidence.data.molecules.solubility import load_solubility
+from incidence.data.molecules import features_of_all, load_solubility
 from incidence.geometry.convert import Molecule, write_sdf
 from tests.data.sdf_texts import TEST, TRAIN
 
@@ -104,22 +104,15 @@ def test_the_features_that_are_shipped_are_those_that_rdkit_works_out(solubility
     assert [name for name, ours, shipped in found if ours != shipped.replace(target=None)] == []
 
 
-WITHOUT_RDKIT = """
-import sys
-sys.modules["rdkit"] = None  # importing it fails
-from incidence.cli import main
-sys.exit(main(["train", "--epochs", "1", "--threads", "1", "--out", sys.argv[1]]))
-"""
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
-    """A run of one epoch of the main job, in a process that has no RDKit."""
+    """A run of one epoch of the main job, while RDKit cannot be imported."""
     run = tmp_path_factory.mktemp("runs") / "run"
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_RDKIT, str(run)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    with pytest.MonkeyPatch.context() as patch:
+        loaded = [name for name in sys.modules if name.partition(".")[0] == "rdkit"]
+        for name in {*loaded, "rdkit", "rdkit.Chem"}:
+            patch.setitem(sys.modules, name, None)
+        assert main(["train", "--epochs", "1", "--threads", "1", "--out", str(run)]) == 0
     return run
 
 

@@ -1,4 +1,6 @@
-"""Parts that are drawn: folds that test every row once, classes that are spread, and groups that stay together."""
+"""Parts that are drawn: folds that test every row once, classes that are spread, and groups that
+stay together.
+"""
 
 import pandas
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 import incidence as inc
 from incidence.data import DataSet, Split, Task, load
-from incidence.data.molecules.scaffolds import scaffolds
+from incidence.data.smiles import scaffolds
 from incidence.data.splitting import cross_validation, held_out, random_split
 from incidence.errors import IncidenceError
 
@@ -82,9 +84,8 @@ def test_classes_are_spread_over_the_folds():
     assert len(data.splits) == 5
     assert [sum(k % 4 == 0 for k in split.test.tolist()) for split in data.splits] == [2] * 5
     assert all(len(split.validation) == 0 for split in data.splits)
-    assert [len(split.validation) for split in made().with_parts(cv=5).splits] == [
-        3
-    ] * 5  # a tenth of the others
+    # a tenth of the others
+    assert [len(split.validation) for split in made().with_parts(cv=5).splits] == [3] * 5
     assert [len(split.validation) for split in made().with_parts(0.5, cv=5).splits] == [16] * 5
     other = made().with_parts(cv=5, validation=0, seed=1)
     assert other.splits[0].test.tolist() != data.splits[0].test.tolist()
@@ -93,7 +94,7 @@ def test_classes_are_spread_over_the_folds():
 def test_what_cannot_be_drawn_is_refused():
     told = DataSet(**{**vars(made()), "splits": (Split(*(torch.tensor([k]) for k in range(3))),)})
     with pytest.raises(
-        IncidenceError, match="'mine' tells its parts, so none are drawn: leave out --cv"
+        IncidenceError, match="'mine' defines its parts, so none are drawn: leave out --cv"
     ):
         told.with_parts(cv=3)
     with pytest.raises(IncidenceError, match="leave out --groups"):
@@ -108,9 +109,7 @@ def test_what_cannot_be_drawn_is_refused():
         IncidenceError, match="a cross validation of 2 groups of rows has 2 to 2 folds; got 3"
     ):
         made().with_parts(cv=3, groups=[k % 2 for k in range(40)])
-    with pytest.raises(
-        IncidenceError, match="there are 1 groups of rows only, too few for a part each"
-    ):
+    with pytest.raises(IncidenceError, match="there are 1 groups of rows, too few for a part each"):
         made().with_parts(groups=torch.zeros(40))
 
 
@@ -152,10 +151,12 @@ def test_molecules_are_kept_together_by_their_scaffolds_or_by_a_column():
 def test_groups_that_are_nothing_are_refused(tmp_path):
     with pytest.raises(
         IncidenceError,
-        match=r"groups='lab': rows are kept together by a column, or by the scaffold.*there are: smiles, batch",
+        match=r"groups='lab' is no column beside the target \(columns: smiles, batch\)",
     ):
         load(table(), "y", groups="lab")
-    with pytest.raises(IncidenceError, match="It is no column beside the target, as there is none"):
+    with pytest.raises(
+        IncidenceError, match=r"is no column beside the target \(there are no columns\)"
+    ):
         load(
             [
                 inc.Example(inc.Structure(1, {}), {"i": torch.ones(1, 1)}, torch.tensor([k / 2]))
@@ -172,6 +173,7 @@ def test_groups_that_are_nothing_are_refused(tmp_path):
         tmp_path / "a.sdf",
     )
     with pytest.raises(
-        IncidenceError, match="a: scaffolds are told by SMILES, and the data has no column of them"
+        IncidenceError,
+        match="a: scaffolds are computed from SMILES, and the data has no column of them",
     ):
         load(tmp_path / "a.sdf", "y", groups="scaffold")

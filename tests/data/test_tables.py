@@ -1,4 +1,6 @@
-"""Tables of text: files with names of columns or none, divided by whatever, and data frames; which column is the target."""
+"""Tables of text: files with names of columns or none, divided by whatever, and data frames; which
+column is the target.
+"""
 
 import gzip
 from pathlib import Path
@@ -6,7 +8,14 @@ from time import perf_counter
 
 import pytest
 
-from incidence.data.tables import Table, _names, is_frame, join_parts, read_table, table_of
+from incidence.data.tables import (
+    TextTable,
+    _column_names,
+    is_frame,
+    join_parts,
+    read_table,
+    table_of,
+)
 from incidence.data.targets import choose_targets, is_missing, read_parts, read_targets
 from incidence.errors import IncidenceError, TooLargeError
 from tests.little_memory import little_memory
@@ -68,14 +77,14 @@ def test_a_column_that_is_not_there_is_refused_with_one_that_is_meant(tmp_path):
 
 def test_parts_of_a_table_are_joined():
     parts = {
-        "train": Table("a", {"x": ["1", "2"]}, ["line 2", "line 3"]),
-        "test": Table("b", {"x": ["3"]}, ["line 2"]),
+        "train": TextTable("a", {"x": ["1", "2"]}, ["line 2", "line 3"]),
+        "test": TextTable("b", {"x": ["3"]}, ["line 2"]),
     }
     whole = join_parts(parts)
     assert whole.columns == {"x": ["1", "2", "3"], "split": ["train", "train", "test"]}
     assert whole.places == ["line 2 of a", "line 3 of a", "line 2 of b"]
     with pytest.raises(IncidenceError, match="the same columns; `train` has x and `test` has y"):
-        join_parts({**parts, "test": Table("b", {"y": ["3"]}, ["line 2"])})
+        join_parts({**parts, "test": TextTable("b", {"y": ["3"]}, ["line 2"])})
 
 
 def test_a_data_frame_is_a_table():
@@ -123,7 +132,7 @@ def test_a_data_frame_is_a_table():
     ],
 )
 def test_the_target_is_found_where_it_is_clear(columns, chosen):
-    table = Table(
+    table = TextTable(
         "a.csv",
         {"used": ["1", "5", "1"][: len(next(iter(columns.values())))], **columns},
         ["line 2"] * 3,
@@ -135,7 +144,7 @@ SOURCES = {"source": ["a", "b", "a", "b"], "expt": ["1.5", "2", "3", "1"]}
 
 
 def test_numbers_beside_words_are_the_target_of_molecules_but_may_be_features_of_nodes():
-    table = Table("a.csv", SOURCES, [""] * 4)
+    table = TextTable("a.csv", SOURCES, [""] * 4)
     assert choose_targets(table, ()) == ("expt",)
     with pytest.raises(IncidenceError, match="could be any of: source, expt"):
         choose_targets(table, (), prefers_numbers=False)
@@ -144,7 +153,7 @@ def test_numbers_beside_words_are_the_target_of_molecules_but_may_be_features_of
 @pytest.mark.parametrize("calc", [["1.5", "2.5", "3", "1"], ["0", "1", "0", "1"]])
 def test_one_column_of_words_beside_several_of_numbers_is_not_taken_for_the_target(calc):
     with pytest.raises(IncidenceError, match="could be any of: source, expt, calc"):
-        choose_targets(Table("a.csv", {**SOURCES, "calc": calc}, [""] * 4), ())
+        choose_targets(TextTable("a.csv", {**SOURCES, "calc": calc}, [""] * 4), ())
 
 
 def test_numbers_of_rows_with_gaps_and_names_some_of_which_come_again_are_no_targets():
@@ -155,7 +164,7 @@ def test_numbers_of_rows_with_gaps_and_names_some_of_which_come_again_are_no_tar
         "name": names,
         "p_np": [str(k % 2) for k in numbers],
     }
-    assert choose_targets(Table("a.csv", columns, [""] * 60), ()) == ("p_np",)
+    assert choose_targets(TextTable("a.csv", columns, [""] * 60), ()) == ("p_np",)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +196,10 @@ def test_values_that_nearly_all_differ_are_no_classes(task, prefix, told):
 def test_text_of_which_no_two_agree_is_no_class_unless_it_is_asked_for(texts):
     with pytest.raises(
         IncidenceError,
-        match=f"{len(texts)} different values in {len(texts)} rows, too many to be classes; they begin",
+        match=(
+            f"{len(texts)} different values in {len(texts)} rows, too many to be classes; they"
+            " begin"
+        ),
     ):
         read_targets("a.csv", {"y": texts})
     assert len(read_targets("a.csv", {"y": texts}, "classification")[0].names) == len(texts)
@@ -218,7 +230,7 @@ def test_masks_tell_the_parts_and_are_no_targets():
         "train_mask": ["True", "1", "0", "false"],
         "Test_mask": ["", "no", "yes", "0"],
     }
-    table = Table("a.csv", columns, [f"line {k}" for k in range(2, 6)])
+    table = TextTable("a.csv", columns, [f"line {k}" for k in range(2, 6)])
     assert read_parts(table) == [0, 0, 2, -1]
     assert choose_targets(table, (), ["id"]) == ("y",)
     columns["Test_mask"] = ["", "no", "yes", "perhaps"]
@@ -239,7 +251,7 @@ def test_a_column_that_has_numbers_but_for_some_cells_is_named():
     with pytest.raises(
         IncidenceError, match=r"\(`logp` has numbers, and text such as '>2.5'\)\. Say which column"
     ):
-        choose_targets(Table("a.csv", columns, [""] * 6), (), ["smiles"])
+        choose_targets(TextTable("a.csv", columns, [""] * 6), (), ["smiles"])
 
 
 @pytest.mark.parametrize("mark", [";", "\t"])
@@ -260,7 +272,7 @@ def test_decimal_commas_are_points_in_tables_that_are_not_divided_by_them(mark, 
 
 
 def test_several_targets_are_named_by_a_text_or_a_list():
-    table = Table("a.csv", {"a": ["1"], "b": ["2"], "a,b": ["3"], "used": ["4"]}, ["line 2"])
+    table = TextTable("a.csv", {"a": ["1"], "b": ["2"], "a,b": ["3"], "used": ["4"]}, ["line 2"])
     assert choose_targets(table, ("b, a",)) == ("b", "a")
     assert choose_targets(table, ("a,b",)) == ("a,b",)
     assert choose_targets(table, ("a", "a,b")) == ("a", "a,b")
@@ -271,7 +283,7 @@ def test_several_targets_are_named_by_a_text_or_a_list():
 
 
 def test_a_target_that_is_not_clear_is_asked_for():
-    table = Table("a.csv", {"a": ["1", "3"], "b": ["2", "5"]}, ["line 2", "line 3"])
+    table = TextTable("a.csv", {"a": ["1", "3"], "b": ["2", "5"]}, ["line 2", "line 3"])
     with pytest.raises(
         IncidenceError,
         match=r"could be any of: a, b\. Say which column with --target, or several: --target a,b",
@@ -358,7 +370,7 @@ def test_the_names_of_many_columns_are_compared_in_no_time():
             return 0
 
     began = perf_counter()
-    assert len(_names(Path("a.csv"), list(map(str, Wide.columns)))) == 50_000
+    assert len(_column_names(Path("a.csv"), list(map(str, Wide.columns)))) == 50_000
     with pytest.raises(IncidenceError, match="the DataFrame has no rows"):
         table_of(Wide())
     assert perf_counter() - began < 2

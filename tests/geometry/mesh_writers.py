@@ -36,8 +36,9 @@ def off(points: Points, faces: Faces) -> bytes:
 
 def _ply_header(order: str, num_points: int, num_faces: int) -> bytes:
     return (
-        f"ply\nformat {order} 1.0\ncomment a mesh\nelement vertex {num_points}\nproperty double x\nproperty double y\nproperty double z\n"
-        f"element face {num_faces}\nproperty list uchar int vertex_indices\nend_header\n"
+        f"ply\nformat {order} 1.0\ncomment a mesh\nelement vertex {num_points}\nproperty double"
+        f" x\nproperty double y\nproperty double z\nelement face {num_faces}\nproperty list uchar"
+        " int vertex_indices\nend_header\n"
     ).encode()
 
 

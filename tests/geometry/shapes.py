@@ -1,4 +1,6 @@
-"""Complexes whose shape is known, as lists of facets or orders of faces, made without the library."""
+"""Complexes whose shape is known, as lists of facets or orders of faces, made without the
+library.
+"""
 
 from itertools import combinations, product
 
@@ -35,7 +37,9 @@ def cone(facets: Facets) -> Facets:
 
 
 def times(one: Facets, other: Facets) -> Facets:
-    """The product of two complexes: the product of two simplices is filled by the monotone paths through its grid of nodes."""
+    """The product of two complexes: the product of two simplices is filled by the monotone paths
+    through its grid of nodes.
+    """
     width = 1 + max(map(max, other))
     return [
         tuple(a[p] * width + b[q] for p, q in path)
@@ -62,7 +66,9 @@ def glued_at_node_0(one: Facets, other: Facets) -> Facets:
 
 
 def cube_order(dimension: int, with_top: bool = False) -> list[tuple[str, str]]:
-    """The order of the faces of a cube, words in 0, 1 and *; all relations, the cube itself left out unless asked for."""
+    """The order of the faces of a cube, words in 0, 1 and *; all relations, the cube itself left
+    out unless asked for.
+    """
     words = ["".join(word) for word in product("01*", repeat=dimension)]
     words = [word for word in words if with_top or word != "*" * dimension]
     below = ((a, b) for a in words for b in words if a != b)
@@ -70,7 +76,9 @@ def cube_order(dimension: int, with_top: bool = False) -> list[tuple[str, str]]:
 
 
 def grid_order(rows: int, columns: int, flip: bool = False) -> list[tuple[object, object]]:
-    """The order of a torus of quadrilaterals; with a flip, of a Klein bottle. At least three rows and columns tell faces by their nodes."""
+    """The order of a torus of quadrilaterals; with a flip, of a Klein bottle. At least three rows
+    and columns tell faces by their nodes.
+    """
 
     def node(r: int, c: int) -> tuple[int, int]:
         return (r % rows, -c % columns if flip and r >= rows else c % columns)

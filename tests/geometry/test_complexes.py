@@ -131,7 +131,7 @@ def test_complexes_of_different_dimension_make_a_batch():
         ([[0, 1], [2, -3]], {}, r"\[1\] has the negative node -3: nodes are numbered from 0"),
         ([[0, 1], [2, 3]], {"num_nodes": 3}, r"\[1\] has the node 3: nodes are numbered 0 to 2"),
         ([[0, 1], []], {}, r"\[1\] is empty"),
-        ([], {}, "is empty, so nothing tells the number of nodes. Give num_nodes"),
+        ([], {}, "is empty, and shows no number of nodes. Give num_nodes"),
         ([[0, 1], ["a"]], {}, r"\[1\] must be a list of nodes, which are integers; got \['a'\]"),
         (T([[0, 1], [1, 1], [2, 2]]).T, {}, r"\[:, 1\] is \(1, 1\)"),
         (

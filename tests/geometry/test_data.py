@@ -36,7 +36,8 @@ def test_triangulated_manifolds_have_their_counts_and_shape(dimension, count):
         assert found.is_closed, case["name"]
         assert found.is_pure, case["name"]
         assert found.is_manifold == case["is_manifold"], case["name"]
-        # the homology of highest dimension of a connected pseudomanifold without boundary says whether it is orientable
+        # the homology of highest dimension of a connected pseudomanifold without boundary says
+        # whether it is orientable
         assert found.is_orientable == (case["homology"][dimension][0] == 1), case["name"]
 
 

@@ -75,7 +75,10 @@ def test_graphs_make_a_batch():
         (
             [[0, 1], [1, 2], [2, 0]],
             3,
-            r"edge_index must have shape \[2, entries\], rows \(one end, .* got \[3, 2\]. Transpose it",
+            (
+                r"edge_index must have shape \[2, entries\], rows \(one end, .* got \[3, 2\]."
+                r" Transpose it"
+            ),
         ),
         ([[0.5], [1.5]], 3, "edge_index must have integers"),
         ("edges", 3, "edge_index must be an integer tensor"),

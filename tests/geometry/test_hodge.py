@@ -1,4 +1,6 @@
-"""Boundary matrices, Laplacians, holes and the Hodge decomposition, on known shapes and on real meshes."""
+"""Boundary matrices, Laplacians, holes and the Hodge decomposition, on known shapes and on real
+meshes.
+"""
 
 import gudhi
 import pytest
@@ -104,11 +106,8 @@ def test_on_complete_structures_the_laplacian_is_the_number_of_nodes():
 
 def test_the_matrices_of_a_triangle_are_those_of_the_textbook():
     edges = geometry.hodge(geometry.simplicial_complex([[0, 1, 2]], oriented=True), 1)
-    assert edges.boundary.to_dense().tolist() == [
-        [-1, -1, 0],
-        [1, 0, -1],
-        [0, 1, 1],
-    ]  # into the head, out of the tail
+    # into the head, out of the tail
+    assert edges.boundary.to_dense().tolist() == [[-1, -1, 0], [1, 0, -1], [0, 1, 1]]
     assert edges.coboundary.to_dense().tolist() == [[1, -1, 1]]
     assert edges.down.to_dense().tolist() == [[2, 1, -1], [1, 2, 1], [-1, 1, 2]]
     assert edges.up.to_dense().tolist() == [[1, -1, 1], [-1, 1, -1], [1, -1, 1]]
@@ -122,10 +121,10 @@ def assert_hodge(s: Structure, k: int, tolerance: float = 1e-9) -> None:
     parts = h.decompose(x)
     scale = max(float(x.norm()), 1.0)
     assert float((sum(parts) - x).norm()) <= tolerance * scale
-    assert (
-        float((h.coboundary @ parts.gradient).norm()) <= tolerance * scale
-    )  # a gradient has no curl
-    assert float((h.boundary @ parts.curl).norm()) <= tolerance * scale  # a curl has no divergence
+    # a gradient has no curl
+    assert float((h.coboundary @ parts.gradient).norm()) <= tolerance * scale
+    # a curl has no divergence
+    assert float((h.boundary @ parts.curl).norm()) <= tolerance * scale
     for matrix in (h.boundary, h.coboundary, h.laplacian):
         assert float((matrix @ parts.harmonic).norm()) <= tolerance * scale
         assert float((matrix @ h.harmonic).norm()) <= tolerance * scale
@@ -138,9 +137,8 @@ def assert_hodge(s: Structure, k: int, tolerance: float = 1e-9) -> None:
     assert torch.allclose(
         h.harmonic.T @ h.harmonic, torch.eye(h.betti, dtype=torch.float64), atol=tolerance
     )
-    assert torch.allclose(
-        h.harmonic @ (h.harmonic.T @ x), parts.harmonic, atol=tolerance * scale
-    )  # the basis is complete
+    # the basis is complete
+    assert torch.allclose(h.harmonic @ (h.harmonic.T @ x), parts.harmonic, atol=tolerance * scale)
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -239,9 +237,10 @@ FEW = ["decimated-knight.off", "cube.off", "woody.obj", "suzanne.obj"]
 def test_a_real_mesh_is_a_complex_with_the_holes_it_is_known_for(name):
     s = geometry.mesh(data_folder("classic_meshes") / f"{name}.gz")
     h = geometry.hodge(s, 1)
+    # integers: exactly 0
     assert not (
         h.boundary @ (h.coboundary.T @ torch.randn(h.coboundary.shape[0], 3).double().round())
-    ).any()  # integers: exactly 0
+    ).any()
     assert betti(s) == MESHES[name]
     assert_hodge(s, 1)
 

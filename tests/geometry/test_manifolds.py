@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from incidence import geometry
 from incidence.geometry.manifolds import agreeing_signs
 from incidence.structure import Structure, collate
-from incidence.symmetry.orbits import connect
+from incidence.symmetry.group import connect
 from tests.geometry.shapes import (
     MOEBIUS,
     PROJECTIVE_PLANE,

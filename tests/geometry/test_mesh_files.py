@@ -91,10 +91,14 @@ OBJ_VARIANTS = {
     "normals alone": b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1//1 2//1 3//1\n",
     "from the end": b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf -3 -2 -1\nv 5 5 5\n",
     "weights and colours": b"v 0 0 0 1.0\nv 1 0 0 0.5 0.5 0.5\nv 0 1 0\nf 1 2 3\n",
-    "comments, tabs and windows lines": b"# v 9 9 9\r\nv\t0 0 0 # first\r\n  v 1 0 0\r\nv 0 1 0\r\n\r\nf 1 2 3\r\n",
+    "comments, tabs and windows lines": (
+        b"# v 9 9 9\r\nv\t0 0 0 # first\r\n  v 1 0 0\r\nv 0 1 0\r\n\r\nf 1 2 3\r\n"
+    ),
     "a continued line": b"v 0 0 0\nv 1 0 \\\n0\nv 0 1 0\nf 1 2 \\\n3\n",
     "no newline at the end": b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3",
-    "groups, materials and lines": b"mtllib a.mtl\no a\ng b\nusemtl c\ns off\nv 0 0 0\nv 1 0 0\nv 0 1 0\nl 1 2\nf 1 2 3\n",
+    "groups, materials and lines": (
+        b"mtllib a.mtl\no a\ng b\nusemtl c\ns off\nv 0 0 0\nv 1 0 0\nv 0 1 0\nl 1 2\nf 1 2 3\n"
+    ),
 }
 
 
@@ -111,7 +115,9 @@ OFF_VARIANTS = {
     "counts stuck to the word": b"OFF3 1 3\n" + BODY,
     "two counts": b"OFF\n3 1\n" + BODY,
     "comments": b"# made by hand\nOFF\n# counts\n3 1 0\n\n0 0 0 # a\n1 0 0\n0 1 0\n3 0 1 2\n",
-    "colours of points": b"COFF\n3 1 0\n0 0 0 255 0 0 255\n1 0 0 255 0 0 255\n0 1 0 255 0 0 255\n3 0 1 2\n",
+    "colours of points": (
+        b"COFF\n3 1 0\n0 0 0 255 0 0 255\n1 0 0 255 0 0 255\n0 1 0 255 0 0 255\n3 0 1 2\n"
+    ),
     "colours of faces": b"OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2 0.5 0.5 0.5\n",
     "a name for a colour": b"OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2 dark_red\n",
 }
@@ -127,15 +133,16 @@ def test_off_allows(name):
 def ply_with_company(order: str) -> bytes:
     """Other elements before, between and after, other properties around, two lists in a face."""
     header = (
-        f"ply\nformat {order} 1.0\nobj_info x\nelement camera 1\nproperty float a\nproperty list uchar short b\nelement vertex 3\n"
-        "property uchar red\nproperty float z\nproperty float x\nproperty float y\nelement edge 0\nproperty int v1\nelement face 2\n"
-        "property ushort flags\nproperty list ushort uint vertex_index\nproperty list uchar float texcoord\nproperty double area\n"
-        "element tail 1\nproperty char c\nend_header\n"
+        f"ply\nformat {order} 1.0\nobj_info x\nelement camera 1\nproperty float a\nproperty list"
+        " uchar short b\nelement vertex 3\nproperty uchar red\nproperty float z\nproperty float"
+        " x\nproperty float y\nelement edge 0\nproperty int v1\nelement face 2\nproperty ushort"
+        " flags\nproperty list ushort uint vertex_index\nproperty list uchar float"
+        " texcoord\nproperty double area\nelement tail 1\nproperty char c\nend_header\n"
     ).encode()
     if order == "ascii":
         return (
-            header
-            + b"1.5 2 7 8\n9 2 0 1\n9 5 3 4\n9 8 6 7\n1 3 0 1 2 2 0.5 0.5 1.0\n2 3 2 1 0 0 4.0\n-3\n"
+            header + b"1.5 2 7 8\n9 2 0 1\n9 5 3 4\n9 8 6 7\n1 3 0 1 2 2 0.5 0.5 1.0\n2 3 2 1 0 0"
+            b" 4.0\n-3\n"
         )
     np_order = {"binary_little_endian": "<", "binary_big_endian": ">"}[order]
 

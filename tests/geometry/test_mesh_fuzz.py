@@ -1,4 +1,6 @@
-"""Files cut off and corrupted at random are refused with a sentence, or are meshes; nothing else happens."""
+"""Files cut off and corrupted at random are refused with a sentence, or are meshes; nothing else
+happens.
+"""
 
 import io
 import tracemalloc
@@ -35,9 +37,8 @@ def test_every_truncation_is_refused_unless_only_the_end_is_lost(name):
     assert whole is not None
     for stop in range(len(data) - 1):
         found = read(data[:stop], file_format)
-        if (
-            file_format != "obj" and found is not None
-        ):  # an OBJ file does not say how many lines it has
+        # an OBJ file does not say how many lines it has
+        if file_format != "obj" and found is not None:
             assert stop > len(data) - 12
             assert found.num_nodes >= whole.num_nodes - 1
 

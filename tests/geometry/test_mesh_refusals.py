@@ -15,11 +15,17 @@ from tests.little_memory import little_memory
 
 V = b"v 0 0 0\nv 1 0 0\nv 0 1 0\n"  # three points of OBJ
 P = b"0 0 0\n1 0 0\n0 1 0\n"
-PLY = b"ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\nproperty float z\n"
+PLY = (
+    b"ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\nproperty"
+    b" float z\n"
+)
 FACE = b"element face 1\nproperty list uchar int vertex_indices\nend_header\n"
 BINARY = PLY.replace(b"ascii", b"binary_little_endian")
 POINTS = np.arange(9, dtype="<f4").tobytes()
-FACET = b"solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendfacet\n"
+FACET = (
+    b"solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1"
+    b" 0\nendloop\nendfacet\n"
+)
 
 BROKEN = {
     # OBJ
@@ -387,7 +393,10 @@ def test_stl_without_trimesh_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "trimesh", None)
     with pytest.raises(
         MissingExtraError,
-        match=r"reading an STL file needs trimesh, which is not installed: pip install 'incidence\[mesh\]'",
+        match=(
+            r"reading an STL file needs trimesh, which is not installed: pip install"
+            r" 'incidence\[mesh\]'"
+        ),
     ):
         geometry.mesh(io.BytesIO(FACET + b"endsolid\n"), format="stl")
 
@@ -405,7 +414,10 @@ T = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
     [
         (
             None,
-            r"a mesh is a path, an open file, a trimesh\.Trimesh or a pair \(points, faces\); got NoneType",
+            (
+                r"a mesh is a path, an open file, a trimesh\.Trimesh or a pair \(points, faces\);"
+                r" got NoneType"
+            ),
         ),
         ((T, [[0, 1, 2]], 3), "a mesh is a path.*; got tuple"),
         (
@@ -425,7 +437,10 @@ T = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
         ((T, 7), "faces must be a list of lists of nodes; got int"),
         (
             (T, [[0, 1, 2**70]]),
-            r"faces\[0\] must be a list of nodes, which are integers; got \[0, 1, 1180591620717411303424\]",
+            (
+                r"faces\[0\] must be a list of nodes, which are integers; got \[0, 1,"
+                r" 1180591620717411303424\]"
+            ),
         ),
         (
             (T, [[0, 1, -1]]),

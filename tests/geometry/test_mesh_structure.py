@@ -42,9 +42,8 @@ def test_the_structure_is_canonical_and_does_not_depend_on_the_order_of_faces_or
 ):
     s = geometry.mesh((POINTS, faces))
     assert s.canonical()[0] == s
-    assert (
-        inc.Structure(12, {str(p): s[str(p)] for p in s.patterns}) == s
-    )  # all that is checked of a structure holds
+    # all that is checked of a structure holds
+    assert inc.Structure(12, {str(p): s[str(p)] for p in s.patterns}) == s
     turned = [
         f[k:] + f[:k] if random.random() < 0.5 else (f[k:] + f[:k])[::-1]
         for f in faces

@@ -1,4 +1,6 @@
-"""Named objects: the numbers of the literature, edges of one length, and surfaces of the right kind."""
+"""Named objects: the numbers of the literature, edges of one length, and surfaces of the right
+kind.
+"""
 
 from itertools import combinations
 from math import comb
@@ -125,7 +127,8 @@ def test_around_every_node_of_a_uniform_solid_are_the_same_regular_polygons(name
     points = geometry.coordinates(name)
     for node in range(len(points)):
         assert sorted(len(p) for p in polygons if node in p) == CONFIGURATIONS[name]
-    for polygon in polygons:  # corners of a regular polygon lie on a circle, which holds the more of them the longer it is
+    # corners of a regular polygon lie on a circle, which holds the more of them the longer it is
+    for polygon in polygons:
         radius = (points[polygon] - points[polygon].mean(dim=0)).norm(dim=1)
         assert float(radius.max() / radius.min()) == pytest.approx(1, abs=1e-14)
 
@@ -198,7 +201,9 @@ def test_the_petersen_graph_is_the_one_of_pairs_that_do_not_meet():
 
 
 def is_orientable(triangles: list[list[int]]) -> bool:
-    """Whether signs can be chosen so that neighbours run through their common edge in opposite directions."""
+    """Whether signs can be chosen so that neighbours run through their common edge in opposite
+    directions.
+    """
     runs = [{(a, b): 1, (b, c): 1, (a, c): -1} for a, b, c in map(sorted, triangles)]
     pairs = [
         (s, t, edge)

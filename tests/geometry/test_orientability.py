@@ -1,4 +1,6 @@
-"""Orientability, decided exactly by an operation of a layer: the kernel of the boundary of the largest faces."""
+"""Orientability, decided exactly by an operation of a layer: the kernel of the boundary of the
+largest faces.
+"""
 
 import gzip
 import json

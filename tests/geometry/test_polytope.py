@@ -1,4 +1,6 @@
-"""Polytopes from points and from facets: the faces are those of the definition, and of the literature."""
+"""Polytopes from points and from facets: the faces are those of the definition, and of the
+literature.
+"""
 
 import gzip
 import json
@@ -35,16 +37,17 @@ def faces(s: inc.Structure, rank: int) -> set[frozenset[int]]:
 
 
 def assert_lattice(s: inc.Structure) -> None:
-    """All that a list of all faces of a polytope must be, by the definition and one pair at a time."""
+    """All that a list of all faces of a polytope must be, by the definition and one pair at
+    a time.
+    """
     assert s.canonical()[0] == s
     assert inc.Structure(s.num_nodes, {str(p): s[str(p)] for p in s.patterns}) == s
     top = frozenset(range(s.num_nodes))
     levels = [{frozenset()}, *(faces(s, rank) for rank in range(len(s.patterns) + 1)), {top}]
     everything = set().union(*levels)
     assert sum(map(len, levels)) == len(everything)
-    assert all(
-        a & b in everything for a, b in combinations(everything, 2)
-    )  # closed under intersection
+    # closed under intersection
+    assert all(a & b in everything for a, b in combinations(everything, 2))
     for low, middle, high in zip(levels, levels[1:], levels[2:], strict=False):
         for a, c in product(low, high):
             if a < c:
@@ -158,7 +161,8 @@ def test_size_does_not_matter(scale):
     assert geometry.polytope(points) == geometry.named("icosahedron")
 
 
-# ---- against a definition that needs no hull: a set is a face iff some linear function is greatest exactly there
+# ---- against a definition that needs no hull: a set is a face iff some linear function is greatest
+# exactly there
 
 
 @settings(max_examples=25, deadline=None)
@@ -201,11 +205,8 @@ def test_corners_are_the_points_that_no_others_surround(points):
 
 def test_corners_of_rounded_points_are_found_up_to_the_tolerance_and_in_what_they_span():
     square = [[0.1, 0.1, 0.3], [0.9, 0.1, 0.3], [0.9, 0.9, 0.3], [0.1, 0.9, 0.3]]
-    inside = [
-        [0.5, 0.1, 0.3],
-        [0.5, 0.5, 0.3],
-        [0.1, 0.1, 0.30000001],
-    ]  # on an edge, in the middle, and a corner again
+    # on an edge, in the middle, and a corner again
+    inside = [[0.5, 0.1, 0.3], [0.5, 0.5, 0.3], [0.1, 0.1, 0.30000001]]
     assert geometry.corners([inside[0], *square, *inside[1:]]).tolist() == [1, 2, 3, 4]
     assert geometry.corners([[0.5, 0.5]] * 3).tolist() == [0]
     assert f_vector(geometry.polytope(square, flat=True)) == (4, 4)
@@ -292,15 +293,19 @@ def test_the_120_regular_faced_polyhedra_from_coordinates_and_from_facets():
     assert len(solids) == 120
     for solid in solids:
         s = geometry.polytope(solid["vertices"])
-        assert f_vector(s) == (len(solid["vertices"]), len(solid["edges"]), len(solid["faces"])), (
-            solid["name"]
-        )
+        assert f_vector(s) == (
+            len(solid["vertices"]),
+            len(solid["edges"]),
+            len(solid["faces"]),
+        ), solid["name"]
         assert faces(s, 1) == set(map(frozenset, solid["edges"]))
         assert geometry.polytope_from_facets(solid["faces"]) == s
 
 
 def rings(xyz: np.ndarray) -> list[list[int]]:
-    """The pentagons and hexagons of a fullerene: chordless cycles of the graph of three nearest neighbours."""
+    """The pentagons and hexagons of a fullerene: chordless cycles of the graph of three nearest
+    neighbours.
+    """
     near = np.argsort(np.linalg.norm(xyz[:, None] - xyz, axis=-1), axis=1)[:, 1:4].tolist()
     found: dict[frozenset[int], list[int]] = {}
     for start in range(len(xyz)):

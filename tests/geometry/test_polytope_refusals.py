@@ -22,7 +22,8 @@ NAN = float("nan")
     [
         pytest.param(
             [*SQUARE, [1, 0]],
-            r"points 1 and 4 are equal, \(1, 0\) and \(1, 0\): the corners of a polytope differ\. Keep one",
+            r"points 1 and 4 are equal, \(1, 0\) and \(1, 0\): the corners of a polytope differ\."
+            r" Keep one",
             id="equal",
         ),
         pytest.param(
@@ -32,7 +33,8 @@ NAN = float("nan")
         ),
         pytest.param(
             [*SQUARE, [0.5, 0.5]],
-            r"point 4, \(0\.5, 0\.5\), is no corner of the convex hull of the points, up to the tolerance 1e-06\. Leave such",
+            r"point 4, \(0\.5, 0\.5\), is no corner of the convex hull of the points, up to the"
+            r" tolerance 1e-06\. Leave such",
             id="inside",
         ),
         pytest.param(
@@ -78,7 +80,8 @@ NAN = float("nan")
         ),
         pytest.param(
             [[1, 2]],
-            r"a polytope has at least 2 corners in at least 1 dimension; got points of shape \[1, 2\]",
+            r"a polytope has at least 2 corners in at least 1 dimension; got points of shape"
+            r" \[1, 2\]",
             id="one point",
         ),
         pytest.param(np.zeros((0, 3)), r"got points of shape \[0, 3\]", id="no point"),
@@ -145,10 +148,13 @@ OCTAHEDRON = [[1, 0, 0], [-1, 0, 0], [0, 1, 0], [0, -1, 0], [0, 0, 1], [0, 0, -1
     ],
 )
 def test_a_hull_that_is_no_lattice_is_refused(facets, reason, monkeypatch):
-    monkeypatch.setattr("incidence.geometry.hulls.ExactCloud.facets", lambda self: facets)
+    monkeypatch.setattr("incidence.geometry.polytopes.ExactCloud.facets", lambda self: facets)
     with pytest.raises(
         IncidenceError,
-        match=rf"convex hull cannot be told apart in double precision \({reason}.* smaller `tolerance`",
+        match=(
+            rf"convex hull cannot be told apart in double precision \({reason}.* smaller"
+            r" `tolerance`"
+        ),
     ):
         geometry.polytope(OCTAHEDRON)
 
@@ -165,7 +171,7 @@ def test_integers_too_thin_for_qhull_are_refused_rather_than_wrong(function):
 
 
 def test_what_qhull_refuses_is_told(monkeypatch):
-    monkeypatch.setattr("incidence.geometry.hulls.ExactCloud.spanned", lambda self: self)
+    monkeypatch.setattr("incidence.geometry.polytopes.ExactCloud.spanned", lambda self: self)
     with pytest.raises(
         IncidenceError,
         match="the convex hull of the points cannot be found in double precision: QH",
@@ -177,7 +183,8 @@ def cube_facets(n):
     return [[v for v in range(2**n) if v >> bit & 1 == side] for bit in range(n) for side in (0, 1)]
 
 
-# Two caps of five triangles around corners that are both called 10, and the ten triangles between them.
+# Two caps of five triangles around corners that are both called 10, and the ten triangles between
+# them.
 PINCHED = [[v, (v + 1) % 5, 10] for v in range(5)] + [
     [v + 5, (v + 1) % 5 + 5, 10] for v in range(5)
 ]
@@ -257,7 +264,8 @@ TETRAHEDRON = list(combinations(range(4), 3))
         ),
         pytest.param(
             [*TETRAHEDRON, *[[v + 4 for v in f] for f in TETRAHEDRON]],
-            r"no chain of neighbours one rank below \[0, 1, 2, 3, 4, 5, 6, 7\] leads from \[0, 1, 2\] to \[4, 5, 6\]",
+            r"no chain of neighbours one rank below \[0, 1, 2, 3, 4, 5, 6, 7\] leads from \[0, 1,"
+            r" 2\] to \[4, 5, 6\]",
             id="two at a time",
         ),
         pytest.param(
@@ -312,6 +320,9 @@ def test_without_scipy_facets_work_and_points_say_what_is_missing(monkeypatch):
     assert geometry.polytope_from_facets(TETRAHEDRON).num_nodes == 4
     with pytest.raises(
         IncidenceError,
-        match=r"the convex hull of points needs scipy, which is not installed: pip install 'incidence\[geometry\]'",
+        match=(
+            r"the convex hull of points needs scipy, which is not installed: pip install"
+            r" 'incidence\[geometry\]'"
+        ),
     ):
         geometry.polytope(CUBE)

@@ -138,7 +138,10 @@ def test_surfaces_of_quadrilaterals(flip, orientable):
         ([("x", 1), ("y", 2), (1, 2), (2, 1)], "the relations have a cycle: (1 < 2 < 1|2 < 1 < 2)"),
         (
             [("a", "b"), ("b", "c"), ("d", "c")],
-            "not graded: 'c' is reached by chains of different length, 'd' < 'c' and 'a' < 'b' < 'c'",
+            (
+                "not graded: 'c' is reached by chains of different length, 'd' < 'c' and 'a' < 'b'"
+                " < 'c'"
+            ),
         ),
         (
             [("a", "e"), ("b", "e"), ("a", "f"), ("b", "f")],
@@ -158,7 +161,10 @@ def test_surfaces_of_quadrilaterals(flip, orientable):
         ),
         (
             [(1, 1)],
-            r"relations\[0\] must be a pair \(lower, upper\) of two different elements; got \(1, 1\)",
+            (
+                r"relations\[0\] must be a pair \(lower, upper\) of two different elements; got"
+                r" \(1, 1\)"
+            ),
         ),
         ([(1, 2), (1, 2, 3)], r"relations\[1\] must be a pair"),
         (["ab"], r"relations\[0\] must be a pair .* got 'ab'"),

@@ -253,9 +253,8 @@ def test_faces_are_adjacent_iff_they_share_a_face(levels, rank, via):
 
 
 def test_the_index_tensors_of_a_square_with_a_diagonal():
-    faces = geometry.faces(
-        geometry.simplicial_complex([[0, 1, 2], [1, 2, 3]])
-    )  # edges 01 02 12 13 23
+    # edges 01 02 12 13 23
+    faces = geometry.faces(geometry.simplicial_complex([[0, 1, 2], [1, 2, 3]]))
     assert faces.boundary(2).tolist() == [[0, 1, 2, 2, 3, 4], [0, 0, 0, 1, 1, 1]]
     assert faces.coboundary(1).tolist() == [[0, 0, 0, 1, 1, 1], [0, 1, 2, 2, 3, 4]]
     assert faces.coboundary(2).tolist() == [[], []]
@@ -312,7 +311,7 @@ def test_too_many_adjacent_faces_are_refused():
 
 
 def test_too_many_candidates_for_containment_are_refused(monkeypatch):
-    monkeypatch.setattr("incidence.geometry.containment.MAX_ENTRIES", 10)
+    monkeypatch.setattr("incidence.geometry.ranks.MAX_ENTRIES", 10)
     with pytest.raises(TooLargeError, match="too many faces have nodes in common"):
         geometry.faces(polygons("abcdefgh", "ijklm")).boundary(2)
 
@@ -434,7 +433,10 @@ def test_a_cell_inside_a_surface_is_oriented_iff_the_surface_is():
             ),
             *(
                 2,
-                r"face 0 of rank 2 \(`face`\) has no closed boundary: a face of rank 0 in it lies in other than two of",
+                (
+                    r"face 0 of rank 2 \(`face`\) has no closed boundary: a face of rank 0 in it"
+                    r" lies in other than two of"
+                ),
             ),
         ),
         (

@@ -80,7 +80,10 @@ def test_an_obj_file_names_points_from_the_end_as_it_writes_them(tmp_path):
     (tmp_path / "back.obj").write_bytes(TRIANGLE + b"f -9 1 2\n")
     with pytest.raises(
         IncidenceError,
-        match="line 4: a face names point -9, counted back from the last, but 3 points stand before it",
+        match=(
+            "line 4: a face names point -9, counted back from the last, but 3 points stand"
+            " before it"
+        ),
     ):
         geometry.mesh(tmp_path / "back.obj")
 

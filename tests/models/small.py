@@ -1,4 +1,6 @@
-"""Small data for networks: graphs, molecules, hypergraphs and tables, each with features of every tensor."""
+"""Small data for networks: graphs, molecules, hypergraphs and tables, each with features of every
+tensor.
+"""
 
 from __future__ import annotations
 

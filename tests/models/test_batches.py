@@ -32,7 +32,9 @@ def test_a_network_gives_a_batch_what_it_gives_however_the_batch_was_made(text, 
 
 
 def test_a_batch_is_freed_at_once():
-    """Nothing that is kept with a structure points back at it: batches would wait for the garbage collector otherwise."""
+    """Nothing that is kept with a structure points back at it: batches would wait for the garbage
+    collector otherwise.
+    """
     torch.manual_seed(0)
     net = IncidenceNet("i j -> i j", 2, 3, hidden=4, depth=2, aggr=EVERY)
     structure = collate([structure_for(net.map, n, seed=n) for n in (4, 3)])

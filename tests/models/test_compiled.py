@@ -1,6 +1,9 @@
-"""A whole network under `torch.compile`: one graph for batches of all sizes, which trains as the network does."""
+"""A whole network under `torch.compile`: one graph for batches of all sizes, which trains as the
+network does.
+"""
 
 import copy
+from itertools import product
 
 import pytest
 import torch
@@ -10,6 +13,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 import incidence as inc
 from incidence.errors import IncidenceError
 from incidence.models import IncidenceNet, make
+from tests.cases import some
 from tests.models.small import WIDTHS, for_preset, graph
 
 
@@ -75,7 +79,14 @@ def test_a_network_compiles_once_for_batches_of_all_sizes_and_trains_to_the_same
 
 
 @pytest.mark.parametrize(
-    "name", ["graph", "matrix", "rings", "ppgn", "local-fgnn", "subgraph", "transformer"]
+    "name",
+    [
+        "rings",
+        *(
+            pytest.param(name, marks=pytest.mark.exhaustive)
+            for name in ("graph", "matrix", "ppgn", "local-fgnn", "subgraph", "transformer")
+        ),
+    ],
 )
 def test_presets_compile_as_they_come(name):
     example = for_preset(name)
@@ -91,6 +102,7 @@ def test_presets_compile_as_they_come(name):
     torch.testing.assert_close(compiled(x, example.structure), expected)
 
 
+@pytest.mark.exhaustive
 def test_a_copy_of_a_network_that_never_ran_compiles():
     example = graph()
     net = copy.deepcopy(IncidenceNet("i, {i j} -> , i", WIDTHS, hidden=4, depth=1)).float().eval()
@@ -101,6 +113,7 @@ def test_a_copy_of_a_network_that_never_ran_compiles():
         torch.testing.assert_close(found[key], y)
 
 
+@pytest.mark.exhaustive
 def test_dropout_is_traced_too():
     example = graph()
     net = IncidenceNet("i, {i j} -> i", WIDTHS, hidden=4, depth=1, dropout=0.5).float()
@@ -110,8 +123,9 @@ def test_dropout_is_traced_too():
     assert compiled(x, example.structure).isfinite().all()
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("name", ["graph", "matrix", "rings"])
+@pytest.mark.parametrize(
+    ("name", "backend"), some(product(["graph", "matrix", "rings"], ["eager", "aot_eager"]))
+)
 def test_a_network_without_its_lists_says_what_to_call(name, backend):
     example = for_preset(name)
     x = {key: value.float() for key, value in example.features.items()}

@@ -1,4 +1,6 @@
-"""Layers of oriented faces among other modules: equivariant with signs, equal to the matrices of geometry and of published layers."""
+"""Layers of oriented faces among other modules: equivariant with signs, equal to the matrices of
+geometry and of published layers.
+"""
 
 import pytest
 import torch
@@ -295,9 +297,8 @@ def test_scone_is_a_choice_of_operations(flow):
 def test_scn_is_a_choice_of_operations(flow):
     s, h, x = flow
     w = weights(3, 4)
-    ours = (
-        layer_of("<i j> -> <i j>", w, w)(x, s) + up(x, s) @ w
-    )  # one weight for the Laplacian and the identity
+    # one weight for the Laplacian and the identity
+    ours = layer_of("<i j> -> <i j>", w, w)(x, s) + up(x, s) @ w
     assert torch.allclose(ours, (h.laplacian @ x + x) @ w)
 
 
@@ -327,13 +328,11 @@ def test_the_linear_part_of_mpsn_is_a_choice_of_operations(flow):
     w = [weights(3, 4 + k)[:, :4] for k in range(5)]
     with torch.no_grad():
         layer.weight_0_0.copy_(w[0][None])  # boundaries: the gradient of the nodes
-        layer.weight_1_0.copy_(
-            torch.stack([w[1], w[2]])
-        )  # lower adjacent edges, and the edge itself
+        # lower adjacent edges, and the edge itself
+        layer.weight_1_0.copy_(torch.stack([w[1], w[2]]))
         layer.weight_2_0.copy_(w[3][None])  # coboundaries
-    ours = (
-        layer({"i": nodes, "<i j>": x, "<i j k>": triangles}, s) + up(x, s) @ w[4]
-    )  # and upper adjacent edges
+    # and upper adjacent edges
+    ours = layer({"i": nodes, "<i j>": x, "<i j k>": triangles}, s) + up(x, s) @ w[4]
     theirs = (
         h.boundary.T @ nodes @ w[0]
         + h.down @ x @ w[1]

@@ -1,15 +1,17 @@
-"""Layers, readouts, diffusion and products of asked nodes in plain steps, which is what is exported: they give what the engine gives."""
+"""Layers, readouts, diffusion and products of asked nodes in plain steps, which is what is
+exported: they give what the engine gives.
+"""
 
 import pytest
 import torch
 
 import incidence as inc
+from incidence.engine.diffusion import plain_diffuse
+from incidence.engine.pair_products import plain_pair_products
+from incidence.engine.plain import LevelLists, plain_layer, pool_level
 from incidence.errors import IncidenceError
-from incidence.kernels.diffusion import plain_diffuse
-from incidence.kernels.pair_products import plain_pair_products
-from incidence.kernels.traced import PlainFlat, prepare_plain, traced_apply, traced_readout
 from incidence.models import make
-from incidence.models.asked import PairProducts
+from incidence.models.query_head import PairProducts
 from incidence.nn import Diffusion, Linear, Readout
 from incidence.nn.plain import plain_inputs, planned_structure
 from incidence.structure import collate
@@ -33,14 +35,16 @@ MAPS = [
 
 def plain_outputs(layer: Linear, x, structure: inc.Structure) -> list[torch.Tensor]:
     found = plain_inputs(layer, structure)
-    names, text = found.parts[layer._key]
+    names, _ = found.parts[layer._key]
     xs = [x] if isinstance(x, torch.Tensor) else list(x.values())
-    weights = layer._padded_weights(layer._weights())
-    prepare_plain(text, weights)
-    return traced_apply(
-        PlainFlat([found.tensors[name] for name in names], text),
-        layer._padded(xs),
-        weights,
+    products, cpu = layer._products, torch.device("cpu")
+    return plain_layer(
+        products,
+        products.matrices(layer.in_channels, layer.out_channels, cpu),
+        layer.aggr,
+        [found.tensors[name] for name in names],
+        xs,
+        layer._weights(),
         layer._biases(),
     )
 
@@ -83,17 +87,13 @@ def test_a_readout_in_plain_steps_is_the_readout():
         for key in ("i", "i j", "<i j>")
     }
     found = plain_inputs(readout, structure)
-    [(names, text)] = found.parts.values()
-    flat = PlainFlat([found.tensors[name] for name in names], text)
-    stacked = torch.cat([x["i"], x["i j"], x["<i j>"].abs()])
-    pooled = torch.stack(
-        [
-            traced_readout(flat, stacked, 0, aggregation).view(2, -1, 2)
-            for aggregation in readout._aggregations
-        ],
-        2,
-    )
-    torch.testing.assert_close(pooled.flatten(1), readout(x, structure))
+    parts = []
+    for (names, _), key in zip(found.parts.values(), x, strict=True):
+        lists = LevelLists(*(found.tensors[name] for name in names))
+        value = x[key].abs() if key == "<i j>" else x[key]
+        pooled = [pool_level(value, lists, name).view(2, -1, 2) for name in readout.aggr]
+        parts.append(torch.stack(pooled, 2).flatten(1))
+    torch.testing.assert_close(torch.cat(parts, 1), readout(x, structure))
 
 
 @pytest.mark.parametrize("text", ["i, {i j}", "i, {i ...}", "u:user, m:movie, u:user m:movie"])
@@ -139,9 +139,7 @@ def test_lists_are_named_told_in_words_and_shared_by_layers():
     example = for_preset("graph")
     net = make("graph", {key: x.shape[1] for key, x in example.features.items()}, 2, depth=4)
     found = plain_inputs(net, example.structure)
-    assert (
-        found.about["stack_0_node_bags"] == "bag of each pair: i, {i j} at every node, 2 bags each"
-    )
+    assert found.about["tensor_0_node_bags"] == "bag of each pair: i at every node, 1 bag each"
     assert found.about["entries_1"] == "the structure of every entry of `{i j}`"
     assert set(found.about) == set(found.tensors)
     shallow = make("graph", {key: x.shape[1] for key, x in example.features.items()}, 2, depth=1)
@@ -152,7 +150,7 @@ def test_an_aggregation_of_the_users_own_is_refused():
     layer = layer_for("i -> i", 1, "range")
     with pytest.raises(
         IncidenceError,
-        match="the aggregation 'range' cannot be exported; sum, mean, max, min, std can",
+        match=r"the aggregation 'range' cannot be recorded, .*; sum, mean, max, min, std can",
     ):
         plain_inputs(layer, structure_for(layer.map, 3, seed=0))
 
@@ -195,5 +193,5 @@ def test_a_network_that_is_asked_compiles_once_it_has_its_lists():
 
 
 def test_a_structure_for_export_has_nothing_but_lists():
-    structure = planned_structure({"a layer": (["rows"], "what it is")}, {"rows": torch.arange(3)})
+    structure = planned_structure({"a layer": (["rows"], "")}, {"rows": torch.arange(3)})
     assert structure.patterns == ()

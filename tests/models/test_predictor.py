@@ -1,4 +1,6 @@
-"""A predictor takes raw features and gives values in their units, with scales from the training data alone."""
+"""A predictor takes raw features and gives values in their units, with scales from the training
+data alone.
+"""
 
 from __future__ import annotations
 
@@ -139,7 +141,9 @@ def test_features_of_another_width_are_refused(width):
     example, made = graph(), predictor()
     with pytest.raises(
         IncidenceError,
-        match=f"the features of `i` must have 3 channels, as the model was trained with; got {width}",
+        match=(
+            f"the features of `i` must have 3 channels, as the model was trained with; got {width}"
+        ),
     ):
         made({**example.features, "i": torch.zeros(6, width)}, example.structure)
 

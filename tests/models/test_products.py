@@ -1,4 +1,6 @@
-"""Products in the blocks of a network: what they compute, what they tell apart, and how such a model is trained and kept."""
+"""Products in the blocks of a network: what they compute, what they tell apart, and how such a
+model is trained and kept.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from incidence.data import load
 from incidence.data.lifts import lift_all
 from incidence.errors import IncidenceError, TooLargeError
 from incidence.models import IncidenceNet, assert_has, make
-from incidence.models.terms import AttentionTerm, ProductTerm
+from incidence.models.blocks import AttentionTerm, ProductTerm
 from incidence.train import RunFolder, train
 from tests.models.small import for_preset, graph
 from tests.train.small_runs import graphs
@@ -160,7 +162,10 @@ def test_calibrating_brings_products_to_the_scale_of_one():
 def test_wrong_products_are_refused():
     with pytest.raises(
         IncidenceError,
-        match=r"the product `i, j -> i j` takes hidden tensors, and `i` is none: there are `i j`; see through",
+        match=(
+            r"the product `i, j -> i j` must take hidden tensors, and `i` is none: there are"
+            r" `i j`\. Name the hidden tensors with through="
+        ),
     ):
         IncidenceNet("i j -> ", 2, products="i, j -> i j")
     with pytest.raises(IncidenceError, match=r"and `near=i k` is none: there are `i j`"):
@@ -242,7 +247,7 @@ def test_products_may_be_given_to_a_run(tmp_path):
         "depth": 1,
     }
     run = train({**options, "out": str(tmp_path / "run")}, load(graphs(20)))
-    assert run.predictor.net.products == ("i j, j k -> i k",)
+    assert run.predictor.net.settings.product_texts == ("i j, j k -> i k",)
 
 
 def test_a_graph_that_is_too_large_for_all_pairs_is_refused_before_training(tmp_path):
@@ -293,12 +298,18 @@ def test_attention_along_pairs_is_a_softmax_over_the_nodes_that_are_near():
 def test_wrong_attention_is_refused():
     with pytest.raises(
         IncidenceError,
-        match="attention= is along a tensor over some of its letters, such as 'near=i j over j'; got 'i j'",
+        match=(
+            "attention= is along a tensor over some of its letters, such as 'near=i j over j'; got"
+            " 'i j'"
+        ),
     ):
         IncidenceNet("i, i j -> ", 2, attention="i j")
     with pytest.raises(
         IncidenceError,
-        match="attention along `i j over j` takes hidden tensors, and `i` is none: there are `i j`",
+        match=(
+            "attention along `i j over j` must take hidden tensors, and `i` is none: there are"
+            " `i j`"
+        ),
     ):
         IncidenceNet("i j -> ", 2, hidden=4, attention="i j over j")
     with pytest.raises(IncidenceError, match="attention= is a text, or a list of texts; got"):

@@ -1,11 +1,12 @@
-"""What outputs depend on: with as many hops as a network reaches far, a sample gives the seeds what the whole gives them."""
+"""What outputs depend on: with as many hops as a network reaches far, a sample gives the seeds what
+the whole gives them.
+"""
 
 import pytest
 import torch
 
 import incidence as inc
 from incidence.models import IncidenceNet
-from incidence.structure.edit import induced
 from incidence.structure.incidences import incidences
 from tests.structure.random_structures import random_structure
 
@@ -78,9 +79,8 @@ def test_outputs_of_the_seeds_are_those_of_the_whole_when_all_neighbours_within_
     found = example.sample(seeds, hops=net.reach)
     assert found.structure.total_nodes < example.structure.total_nodes  # or nothing is shown
     whole, part = outputs(net, example, keys), outputs(net, found, keys)
-    _, inside = induced(
-        found.structure, {sort: range(len(nodes)) for sort, nodes in found.seeds.items()}
-    )
+    seed_rows = {sort: range(len(nodes)) for sort, nodes in found.seeds.items()}
+    _, inside = found.structure._induced_with_rows(seed_rows)
     for key in keys:
         pattern = found.structure.resolve(key)
         rows = inside[pattern if pattern in inside else next(iter(pattern.sorts.values()))]
@@ -112,10 +112,8 @@ def test_one_hop_fewer_than_the_reach_is_too_few():
         .double()
         .eval()
     )
-    changed = {
-        **x,
-        "{i j}": torch.eye(n - 1, dtype=torch.float64)[:, :1],
-    }  # the edge {0 1} alone is not 0
+    # the edge {0 1} alone is not 0
+    changed = {**x, "{i j}": torch.eye(n - 1, dtype=torch.float64)[:, :1]}
     depends = (net(x, s) - net(changed, s)).abs()[:, 0] > 1e-12
     assert net.reach == 4
     assert depends.nonzero().max() == net.reach

@@ -1,4 +1,6 @@
-"""Networks for molecules in space: predictions stay when a molecule moves, and change when it bends or stretches."""
+"""Networks for molecules in space: predictions stay when a molecule moves, and change when it bends
+or stretches.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The layer by its definition, entry by entry in plain Python: pooling over the present entries that contain the matched nodes, and
-the sum over all ways to find those in an output entry. One structure at a time; no plan, no keys, no words. With oriented faces, nodes of
-an odd class are lists, and every list counts with the sign that brings it into ascending order.
+"""The layer by its definition, entry by entry in plain Python: pooling over the present entries
+that contain the matched nodes, and the sum over all ways to find those in an output entry. One
+structure at a time; no plan, no keys, no words. With oriented faces, nodes of an odd class are
+lists, and every list counts with the sign that brings it into ascending order.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,6 @@
-"""Products by their definition, in plain Python: all assignments of nodes to letters, one structure at a time. No tables, no joins."""
+"""Products by their definition, in plain Python: all assignments of nodes to letters, one structure
+at a time. No tables, no joins.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations, permutations, product
@@ -10,7 +12,7 @@ from torch import Tensor
 from incidence.algebra.grammar import TensorSyntax, parse
 from incidence.algebra.pattern import Pattern
 from incidence.structure import Structure, uncollate
-from incidence.structure.supports import support_of
+from incidence.structure.data import support_of
 
 Nodes = dict[str, int]
 
@@ -21,7 +23,9 @@ def sign(values: Sequence[int]) -> int:
 
 
 def entry(tensor: TensorSyntax, nodes: Nodes) -> tuple[object, int] | None:
-    """The entry of an assignment, with the sign of the order of its oriented faces; None where nodes of a face should differ and do not."""
+    """The entry of an assignment, with the sign of the order of its oriented faces; None where
+    nodes of a face should differ and do not.
+    """
     faces, orientation = [], 1
     for face in tensor.faces:
         own = [(letter.sort, nodes[letter.name]) for letter in face.letters]
@@ -45,7 +49,9 @@ def exchanged(tensors: Sequence[TensorSyntax], p: str, q: str) -> bool:
 
 
 def assignments(tensors: Sequence[TensorSyntax], structure: Structure) -> Iterator[Nodes]:
-    """All assignments, but of those that differ by exchanging exchangeable letters only the first."""
+    """All assignments, but of those that differ by exchanging exchangeable letters only the
+    first.
+    """
     sorts = {
         letter.name: letter.sort
         for tensor in tensors
@@ -64,7 +70,9 @@ def assignments(tensors: Sequence[TensorSyntax], structure: Structure) -> Iterat
 
 
 def stored(structure: Structure, tensor: TensorSyntax) -> dict[object, tuple[int, int]]:
-    """The row of every entry of the tensor that a text reads, and the sign of the order in which it is stored."""
+    """The row of every entry of the tensor that a text reads, and the sign of the order in which it
+    is stored.
+    """
     support = support_of(structure, Pattern(tensor))
     columns = structure.index(support)[0].T.tolist()
     found = {}

@@ -1,4 +1,6 @@
-"""Texts of products of all kinds, and random ones; structures that have their tensors, and values of these."""
+"""Texts of products of all kinds, and random ones; structures that have their tensors, and values
+of these.
+"""
 
 from random import Random
 
@@ -8,7 +10,7 @@ from torch import Tensor
 from incidence.algebra import Pattern
 from incidence.algebra.products import ProductText
 from incidence.structure import Structure
-from incidence.structure.supports import support_of
+from incidence.structure.data import support_of
 from tests.structure.random_structures import random_structure
 
 TEXTS = [
@@ -89,7 +91,9 @@ _CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
 def random_text(
     random: Random, letters: str = "ijk", kinds: str = "({[< ", operands: int = 3
 ) -> str:
-    """A random text: one to three operands and an output, each with up to two faces of up to three letters."""
+    """A random text: one to three operands and an output, each with up to two faces of up to three
+    letters.
+    """
     tensors = [_tensor(random, letters, kinds) for _ in range(random.randint(1, operands) + 1)]
     return f"{', '.join(tensors[:-1])} -> {tensors[-1]}"
 

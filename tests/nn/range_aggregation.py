@@ -1,4 +1,6 @@
-"""An aggregation of a user's own, in one class: it goes through every test that the library's own go through."""
+"""An aggregation of a user's own, in one class: it goes through every test that the library's own
+go through.
+"""
 
 from torch import Tensor
 

@@ -1,4 +1,6 @@
-"""All patterns of up to three faces and three letters, each meaning once; and a short list of all kinds of patterns."""
+"""All patterns of up to three faces and three letters, each meaning once; and a short list of all
+kinds of patterns.
+"""
 
 from collections.abc import Iterator
 from functools import cache

@@ -99,7 +99,9 @@ def layer_for(
     channels: tuple[int, int] = (2, 2),
     **options: object,
 ) -> Linear:
-    """A layer with all parameters drawn at random, biases included; of oriented faces with those of the aggregations that they may have."""
+    """A layer with all parameters drawn at random, biases included; of oriented faces with those of
+    the aggregations that they may have.
+    """
     torch.manual_seed(0)
     layer = Linear(
         text,

@@ -1,4 +1,6 @@
-"""The layer of one structure: parameters shared along the orbits of its automorphisms on pairs of entries."""
+"""The layer of one structure: parameters shared along the orbits of its automorphisms on pairs of
+entries.
+"""
 
 import re
 from itertools import permutations
@@ -82,7 +84,9 @@ def test_the_number_of_parameters_is_that_of_orbits_on_pairs(make, text, expecte
 
 @pytest.mark.parametrize("text", ["i -> i", "{i j} -> {i j}", "{i j} -> i"])
 def test_the_parameters_of_the_cube_are_those_found_by_all_its_48_automorphisms(text):
-    """All elements of the group, made by closing its generators, on all pairs: slow, and obvious."""
+    """All elements of the group, made by closing its generators, on all pairs: slow, and
+    obvious.
+    """
     cube = solids.cube()
     generators = [tuple(g.tolist()) for g in automorphisms(cube).generators]
     elements = {tuple(range(8))}
@@ -127,9 +131,8 @@ def test_orbits_on_pairs_are_those_found_by_exhaustion(texts, num_nodes, seed):
 
 
 def matrix_of(layer: AutomorphismLinear, s: int = 0, t: int = 0) -> torch.Tensor:
-    return getattr(layer, layer.weight_name(s, t))[
-        layer.pair_orbits[s, t].number
-    ]  # (outputs, inputs, in, out)
+    # (outputs, inputs, in, out)
+    return getattr(layer, layer.weight_name(s, t))[layer.pair_orbits[s, t].number]
 
 
 MAPS = [
@@ -305,7 +308,10 @@ def test_a_group_given_by_its_nodes_alone_may_keep_the_structure():
 def test_what_is_no_group_is_refused(group):
     with pytest.raises(
         IncidenceError,
-        match=f"group= is a Group or a list of generators, permutations of the nodes; got {re.escape(repr(group))}",
+        match=(
+            "group= is a Group or a list of generators, permutations of the nodes; got"
+            f" {re.escape(repr(group))}"
+        ),
     ):
         AutomorphismLinear(solids.cube(), "i -> i", 1, 1, group=group)
 
@@ -313,12 +319,16 @@ def test_what_is_no_group_is_refused(group):
 def test_what_is_no_structure_is_refused_where_it_stands():
     with pytest.raises(
         IncidenceError,
-        match=r"the first argument is a Structure; got NoneType. Call AutomorphismLinear\(structure, text",
+        match=(
+            r"the first argument is a Structure; got NoneType. Call AutomorphismLinear\(structure,"
+            r" text"
+        ),
     ):
         AutomorphismLinear(None, "i -> i", 1, 1)
 
 
 def test_the_layer_says_what_it_is():
-    assert repr(AutomorphismLinear(solids.cube(), "i -> i", 2, 3)) == (
-        "AutomorphismLinear('i -> i', 2, 3, bias=True, orbits=4, group of order 48)"
+    assert (
+        repr(AutomorphismLinear(solids.cube(), "i -> i", 2, 3))
+        == "AutomorphismLinear('i -> i', 2, 3, bias=True, orbits=4, group of order 48)"
     )

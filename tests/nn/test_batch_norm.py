@@ -49,9 +49,8 @@ def test_a_channel_that_is_the_same_in_all_rows_is_scaled_and_not_centred(dtype,
     for _ in range(3):
         torch.testing.assert_close(ours(x), expected.expand(101, 4), rtol=1e-3, atol=1e-6)
     torch.testing.assert_close(ours.eval()(x), expected.expand(101, 4), rtol=1e-3, atol=1e-6)
-    changed = x + torch.tensor(
-        [0.03, 0.001, 7.0, 1e-7], dtype=dtype
-    )  # a per cent of each, and no more after
+    # a per cent of each, and no more after
+    changed = x + torch.tensor([0.03, 0.001, 7.0, 1e-7], dtype=dtype)
     assert (ours(changed) - ours(x)).abs().max() < 0.03
 
 

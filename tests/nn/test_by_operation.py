@@ -1,4 +1,6 @@
-"""An aggregation for every operation: one layer computes what several layers, each with some of the operations, give together."""
+"""An aggregation for every operation: one layer computes what several layers, each with some of the
+operations, give together.
+"""
 
 import pickle
 

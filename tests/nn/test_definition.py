@@ -1,4 +1,6 @@
-"""On sparse structures a layer gives what its definition says, entry by entry: values and gradients, ties included."""
+"""On sparse structures a layer gives what its definition says, entry by entry: values and
+gradients, ties included.
+"""
 
 import pytest
 import torch
@@ -67,9 +69,8 @@ def test_values_and_gradients_at_ties_are_what_the_definition_says(text, max_ove
 @pytest.mark.parametrize("seed", range(4))
 def test_supports_need_not_be_closed_under_reordering_of_nodes(text, seed):
     layer = layer_for(text)
-    structure = structure_for(
-        layer.map, 4, seed, draws=12
-    )  # some pairs and triples with all their orders, some not
+    # some pairs and triples with all their orders, some not
+    structure = structure_for(layer.map, 4, seed, draws=12)
     x = features_for(layer.map, structure)
     torch.testing.assert_close(
         layer(x, structure), by_definition(layer, x, structure)[0], rtol=1e-10, atol=1e-10

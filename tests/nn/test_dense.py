@@ -1,6 +1,8 @@
-"""The dense twin: on complete structures the sparse and the dense path agree in values and gradients.
+"""The dense twin: on complete structures the sparse and the dense path agree in values and
+gradients.
 
-The two share no code; nor does the dense layout made here, which comes from entries listed one by one.
+The two share no code; nor does the dense layout made here, which comes from entries listed one by
+one.
 """
 
 from itertools import product
@@ -23,8 +25,9 @@ from tests.structure.listing import entries_of, entry_of, letters_of, oriented_f
 
 
 class Layout:
-    """Where the entries of a tensor stand in its dense array: the row of every position, -1 at positions that are no assignment; and the
-    sign by which its orientation there differs from the reference.
+    """Where the entries of a tensor stand in its dense array: the row of every position, -1 at
+    positions that are no assignment; and the sign by which its orientation there differs from the
+    reference.
     """
 
     def __init__(self, pattern: Pattern, structure: Structure) -> None:
@@ -54,11 +57,14 @@ class Layout:
         )
 
     def dense(self, x: Tensor, garbage: float) -> Tensor:
-        """[batch, entries, channels] as [batch, *nodes, channels], with garbage where no entry stands."""
+        """[batch, entries, channels] as [batch, *nodes, channels], with garbage where no entry
+        stands.
+        """
+        # row -1 is the garbage
         return (
             torch.cat([x, x.new_full((len(x), 1, x.shape[2]), garbage)], dim=1)[:, self.rows]
             * self.signs
-        )  # row -1 is the garbage
+        )
 
 
 def complete(m: EquivariantMap, num_nodes: int) -> Structure:
@@ -202,9 +208,8 @@ def test_values_where_no_entry_stands_are_ignored(aggr):
 
 def test_one_assignment_of_an_entry_is_as_good_as_another():
     layer = make_layer("{i j} {i k} -> {i j} {i k}", "sum")
-    x = torch.randn(
-        9, 2, dtype=torch.float64
-    )  # of 3 nodes: 3 edges, each with itself and with 2 others
+    # of 3 nodes: 3 edges, each with itself and with 2 others
+    x = torch.randn(9, 2, dtype=torch.float64)
     layout = Layout(layer.map.inputs[0], complete(layer.map, 3))
     wide = layer.dense(layout.dense(x[None], 0.0))
     places = [

@@ -1,11 +1,13 @@
-"""What nodes take over from others, means and sums, against their definition; equivariant, with exact gradients."""
+"""What nodes take over from others, means and sums, against their definition; equivariant, with
+exact gradients.
+"""
 
 import pytest
 import torch
 
 import incidence as inc
+from incidence.engine.diffusion import plain_diffuse, plain_sum_around
 from incidence.errors import IncidenceError
-from incidence.kernels.diffusion import plain_diffuse, plain_sum_around
 from incidence.nn import Diffusion, Neighbours
 from incidence.testing import assert_equivariant
 from tests.structure.listing import entries_of
@@ -58,7 +60,9 @@ def around_nodes(x, structure, text):
 
 
 def by_definition(x, structure, text):
-    """Half of every node, and half of the mean over its entries of the mean of their other nodes."""
+    """Half of every node, and half of the mean over its entries of the mean of their other
+    nodes.
+    """
     found = {
         key: torch.stack(
             [
@@ -171,6 +175,9 @@ def test_what_cannot_diffuse_is_refused(text, problem):
     for module in (Diffusion, Neighbours):
         with pytest.raises(
             IncidenceError,
-            match=f"nodes take over what is around them along entries, and `{text}` has {problem}: add it",
+            match=(
+                f"nodes take over what is around them along entries, and `{text}` has {problem}:"
+                " add it"
+            ),
         ):
             module(text)

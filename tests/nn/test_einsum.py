@@ -1,4 +1,6 @@
-"""Products on structures: the vectors, the definition, torch's own einsum, gradients, batches, and what is refused."""
+"""Products on structures: the vectors, the definition, torch's own einsum, gradients, batches, and
+what is refused.
+"""
 
 from random import Random
 
@@ -9,13 +11,13 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
 from incidence.algebra.products import ProductText
+from incidence.engine.products import contract
+from incidence.engine.products.contract import join_plan_of
 from incidence.errors import IncidenceError, TooLargeError
 from incidence.nn import Product
 from incidence.nn.functional import einsum
-from incidence.plans import joining
-from incidence.plans.products import join_plan_of
 from incidence.structure import Structure, collate
-from incidence.structure.supports import support_of
+from incidence.structure.data import support_of
 from tests.exact_numbers import load_vectors
 from tests.nn.product_definition import product_by_definition
 from tests.nn.product_texts import TEXTS, random_dense_text, random_text, structure_for, values_for
@@ -47,14 +49,14 @@ def test_the_vectors_are_met_exactly(case):
 @pytest.fixture
 def _by_joins(monkeypatch):
     """No product by arrays, which would be taken where most entries are there."""
-    monkeypatch.setattr(joining, "_FASTER", 0)
+    monkeypatch.setattr(contract, "_FASTER", 0)
 
 
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("way", ["joins", "arrays"])
 def test_a_product_is_the_sum_over_assignments(text, way, monkeypatch):
-    monkeypatch.setattr(joining, "_FASTER", 0 if way == "joins" else 10**9)
-    monkeypatch.setattr(joining, "_MOST_ABSENT", 10**9)
+    monkeypatch.setattr(contract, "_FASTER", 0 if way == "joins" else 10**9)
+    monkeypatch.setattr(contract, "_MOST_ABSENT", 10**9)
     seed = way == "arrays"
     structure = collate([structure_for(text, n, seed + n) for n in (4, 0, 3)])
     xs = values_for(text, structure)
@@ -87,9 +89,11 @@ def test_a_hundred_random_texts_agree_with_the_einsum_of_torch_on_complete_struc
             for p in product.operands
         ]
         xs = [
-            array[tuple(structure[" ".join("ijkl"[: array.ndim])])][:, None]
-            if array.ndim
-            else array.view(1, 1)
+            (
+                array[tuple(structure[" ".join("ijkl"[: array.ndim])])][:, None]
+                if array.ndim
+                else array.view(1, 1)
+            )
             for array in arrays
         ]
         order = len(product.output.faces)
@@ -123,9 +127,11 @@ def test_the_order_of_entries_and_the_names_of_nodes_are_immaterial(text):
     order = [
         rows.get(
             p,
-            labels[next(iter(p.sorts.values()))].argsort()
-            if p.faces
-            else torch.zeros(1, dtype=torch.long),
+            (
+                labels[next(iter(p.sorts.values()))].argsort()
+                if p.faces
+                else torch.zeros(1, dtype=torch.long)
+            ),
         )
         for p in supports
     ]
@@ -162,7 +168,7 @@ SMOOTH = [
     ("text", "way"), [*((text, "joins") for text in SMOOTH), ("i j, j k -> i k", "arrays")]
 )
 def test_gradients_of_first_and_second_order_are_right(text, channels, way, monkeypatch):
-    monkeypatch.setattr(joining, "_FASTER", 0 if way == "joins" else 10**9)
+    monkeypatch.setattr(contract, "_FASTER", 0 if way == "joins" else 10**9)
     structure = structure_for(text, 3, seed=5, draws=6)
     wide = values_for(text, structure)
     xs = [(x[:, :c] + 0.5).requires_grad_() for x, c in zip(wide, channels, strict=False)]
@@ -228,7 +234,7 @@ def test_long_lists_are_summed_in_blocks(monkeypatch):
     s = Structure.complete(5, "i j")
     x = torch.randn(25, 3, dtype=torch.float64)
     whole = einsum("i j, j k -> i k", x, x, s), einsum("i j, j k, k i -> ", x, x, x, s)
-    monkeypatch.setattr("incidence.kernels.joins._BLOCK", 20)
+    monkeypatch.setattr("incidence.engine.products.join._BLOCK", 20)
     again = einsum("i j, j k -> i k", x, x, s), einsum("i j, j k, k i -> ", x, x, x, s)
     for one, other in zip(whole, again, strict=True):
         torch.testing.assert_close(one, other)

@@ -1,5 +1,5 @@
-"""Sizes decide how a layer or a product is computed. Here every way is forced on small structures, and gives what the definition says;
-and on both sides of every switch the ways give the same.
+"""Sizes decide how a layer or a product is computed. Here every way is forced on small structures,
+and gives what the definition says; and on both sides of every switch the ways give the same.
 """
 
 from collections.abc import Iterator
@@ -12,12 +12,11 @@ from torch import Tensor
 
 import incidence as inc
 from incidence.algebra.products import ProductText
-from incidence.kernels import aggregate, native
-from incidence.kernels.aggregate import pool_sum
-from incidence.kernels.bags import bag_sum
+from incidence.engine import bags
+from incidence.engine.bags import bag_sum
+from incidence.engine.plan import plan_of
 from incidence.nn import Linear
 from incidence.nn.functional import einsum
-from incidence.plans import plan_of
 from incidence.structure import Structure, collate
 from tests.nn.definition import by_definition
 from tests.nn.product_definition import product_by_definition
@@ -26,14 +25,17 @@ from tests.structure.random_structures import random_structure
 
 HUGE = 10**12
 
-KERNELS, PLANS, STRUCTURE = "incidence.kernels", "incidence.plans", "incidence.structure"
-FEW, STACKED = f"{KERNELS}.aggregate._FEW", "incidence.nn.linear._MOST_STACKED"
-BLOCKS = [f"{KERNELS}.{module}._BLOCK" for module in ("aggregate", "bags", "reading")]
+KERNELS, PLANS, STRUCTURE = "incidence.engine", "incidence.engine", "incidence.structure"
+FEW = f"{KERNELS}.bags._FEW"
+BLOCKS = [f"{KERNELS}.{module}._BLOCK" for module in ("aggregate", "bags", "gather")]
 PARTNERS, CHUNKS = (
-    f"{KERNELS}.reading._MOST_ROWS",
-    {f"{KERNELS}.bags._LEAST_CHUNK": 1, f"{KERNELS}.bags._CHUNKS": 2},
+    f"{KERNELS}.partners._MOST_ROWS",
+    {
+        f"{KERNELS}.bags._LEAST_CHUNK": 1,
+        f"{KERNELS}.bags._CHUNKS": 2,
+    },
 )
-SPARSE, BUFFERS = f"{PLANS}.plan._SPARSE_NODES", f"{PLANS}.buffers._LEAST"
+SPARSE, BUFFERS = f"{PLANS}.plan._SPARSE_NODES", f"{PLANS}.memory._LEAST"
 CODES = [f"{STRUCTURE}.ragged.LIMIT", f"{STRUCTURE}.arrange.LIMIT"]
 BITS, COLUMNS, SHORT = (
     f"{STRUCTURE}.arrange._BITS",
@@ -44,9 +46,6 @@ BITS, COLUMNS, SHORT = (
 WAYS = {
     "all bags in one call": {FEW: HUGE},
     "structures apart from other bags": {FEW: 0},
-    "tensors stacked": {STACKED: HUGE},
-    "tensors apart": {STACKED: 0},
-    "tensors and structures apart": {STACKED: 0, FEW: 0},
     "blocks of one row": dict.fromkeys(BLOCKS, 1),
     "blocks of some rows": dict.fromkeys(BLOCKS, 7),
     "partners for all rows": {PARTNERS: HUGE},
@@ -63,7 +62,6 @@ WAYS = {
     "lists of eight bytes": {SHORT: 0},
     "everything large": {
         FEW: 0,
-        STACKED: 0,
         BUFFERS: 1,
         SHORT: 0,
         SPARSE: -HUGE,
@@ -82,7 +80,8 @@ MAPS = [
     ("i {i ...} -> i {i ...}, i", 2),
     ("i, <i j>, i <i j> -> i <i j>, <i j>", 1),
 ]
-AGGR = ["sum", "mean", "max", "std", "range"]
+AGGR = ("sum", "mean", "max", "std", "range")  # the last is the tests' own
+OURS = ("sum", "mean", "max", "min", "std")
 
 
 @contextmanager
@@ -95,10 +94,10 @@ def taken(way: dict[str, int]) -> Iterator[None]:
 
 
 def fresh(
-    text: str, max_overlap: int, aggr: list[str]
+    text: str, max_overlap: int, aggr: tuple[str, ...]
 ) -> tuple[Linear, Structure, dict[str, Tensor]]:
     """A layer, with a structure on which nothing was found out yet: that depends on sizes too."""
-    layer = layer_for(text, max_overlap, aggr)
+    layer = layer_for(text, max_overlap, list(aggr))
     structure = structure_for(layer.map, 5, seed=1, draws=12)
     return (
         layer,
@@ -108,9 +107,9 @@ def fresh(
 
 
 @lru_cache
-def defined(text: str, max_overlap: int) -> list[Tensor]:
+def defined(text: str, max_overlap: int, aggr: tuple[str, ...] = AGGR) -> list[Tensor]:
     """Values and gradients by the definition."""
-    layer, structure, x = fresh(text, max_overlap, AGGR)
+    layer, structure, x = fresh(text, max_overlap, aggr)
     ys = by_definition(layer, x, structure)
     return [*(y.detach() for y in ys), *gradients(ys, [*x.values(), *layer.parameters()])]
 
@@ -126,48 +125,29 @@ def test_every_way_of_computing_a_layer_gives_what_the_definition_says(text, max
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "way",
-    [
-        "tensors stacked",
-        "tensors apart",
-        "structures apart from other bags",
-        "lists of eight bytes",
-    ],
-)
+@pytest.mark.parametrize("way", ["all bags in one call", "lists of eight bytes"])
 @pytest.mark.parametrize(("text", "max_overlap"), MAPS, ids=[text for text, _ in MAPS])
 def test_what_tracing_sees_gives_what_the_definition_says(text, max_overlap, way):
     with taken(WAYS[way]):
-        layer, structure, x = fresh(text, max_overlap, AGGR)
+        layer, structure, x = fresh(text, max_overlap, OURS)
         layer.plan(structure)
         ys = outputs(layer._traced(x if len(x) > 1 else next(iter(x.values())), structure))
         found = [*ys, *gradients(ys, [*x.values(), *layer.parameters()])]
-    for one, other in zip(found, defined(text, max_overlap), strict=True):
+    for one, other in zip(found, defined(text, max_overlap, OURS), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(
-    "way",
-    [
-        "all bags in one call",
-        "structures apart from other bags",
-        "lists of eight bytes",
-        "tensors apart",
-    ],
+    "way", ["all bags in one call", "structures apart from other bags", "lists of eight bytes"]
 )
-@pytest.mark.parametrize("is_compiled", [True, False], ids=["compiled", "torch"])
 @pytest.mark.parametrize(("text", "max_overlap"), MAPS, ids=[text for text, _ in MAPS])
-def test_single_precision_compiled_and_not_gives_what_the_definition_says(
-    text, max_overlap, is_compiled, way
-):
-    with taken(WAYS[way] | ({} if is_compiled else {f"{KERNELS}.native._MOST": 0})):
-        layer, structure, x = fresh(text, max_overlap, ["sum"])
+def test_single_precision_gives_what_the_definition_says(text, max_overlap, way):
+    with taken(WAYS[way]):
+        layer, structure, x = fresh(text, max_overlap, ("sum",))
         expected = by_definition(layer, x, structure)
         expected = [*expected, *gradients(expected, [*x.values(), *layer.parameters()])]
-        layer, single = (
-            layer.float(),
-            {key: v.detach().float().requires_grad_() for key, v in x.items()},
-        )
+        layer = layer.float()
+        single = {key: v.detach().float().requires_grad_() for key, v in x.items()}
         ys = outputs(layer(single, structure))
         wide = [y.double() for y in ys]
         found = [*wide, *gradients(wide, [*single.values(), *layer.parameters()])]
@@ -177,10 +157,10 @@ def test_single_precision_compiled_and_not_gives_what_the_definition_says(
 
 LARGE = [
     ("i j -> i", 95),
-    ("i j, {i j} -> i", 80),
+    ("i j, {i j} -> i", 95),
     ("{i j} -> i", 130),
     ("[i j k] -> i", 37),
-    ("i, (i j), i i j -> i", 66),
+    ("i, (i j), i i j -> i", 95),
     ("<i j> -> i", 130),
     ("{i j} {k l} -> i", 15),
 ]
@@ -191,46 +171,24 @@ LARGE = [
 def test_sums_of_one_structure_are_those_of_its_bags_on_both_sides_of_the_switch(
     text, num_nodes, more
 ):
-    """In the size that switches: more than 8,192 rows are summed over the structure by way of its nodes."""
+    """In the size that switches: more than 8,192 rows are summed over the structure by way of its
+    nodes.
+    """
     m = inc.EquivariantMap(text)
     structure = Structure.complete(num_nodes, [str(p) for p in m.inputs if str(p) != "i"])
     largest = max(structure.patterns, key=structure.num_entries)
-    surplus = sum(structure.num_entries(p) for p in m.inputs) - aggregate._FEW - more
+    surplus = structure.num_entries(largest) - bags._FEW - more
     kept = torch.randperm(
         structure.num_entries(largest), generator=torch.Generator().manual_seed(1)
     )[surplus:]
-    [stack] = plan_of(structure.select(largest, kept), m).inputs
-    assert stack.num_rows == aggregate._FEW + more
-    whole = torch.randint(
-        -3, 4, (stack.num_rows, 2), generator=torch.Generator().manual_seed(0)
-    ).double()
-    expected = bag_sum(whole, *stack.rows_of_bags)
+    own = plan_of(structure.select(largest, kept), m).inputs[m.inputs.index(largest)]
+    assert own.num_rows == bags._FEW + more
+    generator = torch.Generator().manual_seed(0)
+    whole = torch.randint(-3, 4, (own.num_rows, 2), generator=generator).double()
+    expected = bag_sum(whole, *own.of_bags)
     for dtype, relative in ((torch.float64, 0), (torch.float32, 0), (torch.bfloat16, 1e-2)):
-        found = torch.cat([level.reshape(-1, 2) for level in pool_sum(whole.to(dtype), stack)])
+        found = torch.cat([level.reshape(-1, 2) for level in own.pool(whole.to(dtype))])
         torch.testing.assert_close(found.double(), expected, rtol=relative, atol=0)
-
-
-@pytest.mark.skipif(
-    native.library() is None, reason="there is no C compiler here, so nothing is compiled"
-)
-@pytest.mark.parametrize("width", [1, 7])
-def test_the_compiled_engine_takes_what_is_small_and_nothing_larger(width, monkeypatch):
-    monkeypatch.setattr(native, "_MOST", 10 * width)
-    layer = Linear("i -> i", width, width)
-
-    def is_taken(count: int) -> bool:
-        return (
-            native.native_layer(
-                layer._program(Structure(count)), [torch.zeros(count, width)], layer._weights()
-            )
-            is not None
-        )
-
-    assert (is_taken(10), is_taken(11)) == (True, False)
-    levels = len(layer._program(Structure(3)).outputs[0].plan.num_slots)
-    for most, expected in ((levels, True), (levels - 1, False)):
-        monkeypatch.setattr(native, "_MOST_LEVELS", most)
-        assert is_taken(3) is expected
 
 
 PRODUCTS = [
@@ -244,12 +202,13 @@ PRODUCTS = [
     "u:a m:b, v:a m:b -> u:a v:a",
     "i j, j k, k l -> i l",
 ]
-ARRAYS = {f"{PLANS}.joining._FASTER": HUGE, f"{PLANS}.joining._MOST_ABSENT": HUGE}
-JOINS = {f"{PLANS}.joining._FASTER": 0}
+CONTRACT = f"{PLANS}.products.contract"
+ARRAYS = {f"{CONTRACT}._FASTER": HUGE, f"{CONTRACT}._MOST_ABSENT": HUGE}
+JOINS = {f"{CONTRACT}._FASTER": 0}
 TABLES, JOINED, SHARED = (
-    f"{PLANS}.tables._FEW",
-    f"{KERNELS}.joins._BLOCK",
-    f"{KERNELS}.native_joins._LEAST_SHARED",
+    f"{PLANS}.products.tables._FEW",
+    f"{KERNELS}.products.join._BLOCK",
+    f"{KERNELS}.products.join._LEAST_SHARED",
 )
 PRODUCT_WAYS = {
     "joins": JOINS,
@@ -262,7 +221,7 @@ PRODUCT_WAYS = {
     "lists of eight bytes": {**JOINS, SHORT: 0},
     "codes by rank": {**JOINS, CODES[0]: 4},
     "shared by threads": {**JOINS, SHARED: 1},
-    "plans of parts are not stored": {**JOINS, f"{PLANS}.products._MOST_STORED": 0},
+    "plans of parts are not stored": {**JOINS, f"{PLANS}.products.contract._MOST_STORED": 0},
 }
 
 

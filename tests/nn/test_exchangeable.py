@@ -128,9 +128,8 @@ def test_tables_keep_the_sorts_that_they_name():
     layer = Exchangeable("u:user m:movie, m:movie g:genre -> u:user m:movie", 4, 8)
     assert layer.num_operations == 4 + 2
     assert [p.sorts["m"] for p in layer.linear.map.inputs] == ["movie", "movie"]
-    assert (
-        Exchangeable("u:user v:user", 1, 1).num_operations == 15
-    )  # one sort twice: permuted together
+    # one sort twice: permuted together
+    assert Exchangeable("u:user v:user", 1, 1).num_operations == 15
 
 
 def test_faces_are_numbered_as_the_structure_lists_them():
@@ -139,9 +138,8 @@ def test_faces_are_numbered_as_the_structure_lists_them():
         {"i {i j}": torch.tensor([[0, 1, 1], [1, 0, 2]]), "{i j}": torch.tensor([[2, 0], [1, 1]])},
     )
     layer = Exchangeable("i {i j} -> {i j}", 1, 1, bias=False, dtype=torch.float64)
-    layer.linear.weight.data = torch.tensor(
-        [[[0.0]], [[1.0]]], dtype=torch.float64
-    )  # sum over the nodes of each edge
+    # sum over the nodes of each edge
+    layer.linear.weight.data = torch.tensor([[[0.0]], [[1.0]]], dtype=torch.float64)
     x = torch.tensor([[1.0], [10.0], [100.0]], dtype=torch.float64)
     assert layer(x, s)[:, 0].tolist() == [100.0, 11.0]
 
@@ -269,7 +267,9 @@ def test_relaxing_tables_changes_nothing():
 
 
 def test_relaxed_maps_lie_among_the_exact_ones_and_the_product_does_not_keep_incidence():
-    """Of the pairs of permutations of nodes and edges of K_3 only 3! keep which node is in which edge."""
+    """Of the pairs of permutations of nodes and edges of K_3 only 3! keep which node is in which
+    edge.
+    """
     incidence = Structure.complete(3, ["i {i j}"])
     relaxed = Exchangeable("i {i j}", 1, 1).relax(incidence)
     [pattern] = relaxed.patterns

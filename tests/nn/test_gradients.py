@@ -1,15 +1,17 @@
-"""Gradients by finite differences. That they agree with the definition and the dense twin is shown elsewhere."""
+"""Gradients by finite differences. That they agree with the definition and the dense twin is shown
+elsewhere.
+"""
 
 import pytest
 import torch
 from torch.func import functional_call
 
 from incidence.algebra import EquivariantMap
+from incidence.engine.aggregate import AGGREGATIONS
+from incidence.engine.plan import plan_of
+from incidence.engine.readout import pool_structures
 from incidence.errors import IncidenceError
-from incidence.kernels.aggregate import AGGREGATIONS
-from incidence.kernels.readout import pool_structures
 from incidence.nn import Readout
-from incidence.plans import plan_of
 from incidence.structure import Structure, collate
 from tests.nn.sparse_maps import ALL, EVERY, IDS, features_for, layer_for, outputs, structure_for
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import incidence as inc
+from incidence.engine.plan import plan_of
 from incidence.nn import Linear
-from incidence.plans import plan_of
 from incidence.structure import Structure, collate
 from tests.nn.definition import by_definition
 from tests.nn.sparse_maps import (
@@ -136,7 +136,9 @@ def test_rows_in_any_order_give_the_same_values_and_gradients(text, max_overlap,
 
 
 def test_the_engine_meets_partners_of_every_kind():
-    """All rows read themselves or another, and so do some; some read several. With oriented faces, those that read another have signs."""
+    """All rows read themselves or another, and so do some; some read several. With oriented faces,
+    those that read another have signs.
+    """
     unsigned, signed = set(), set()
     maps = [inc.EquivariantMap(text, max_overlap) for text, max_overlap in ALL]
     plans = [plan_of(structure_for(m, 5, seed=2, draws=20), m) for m in maps]
@@ -145,9 +147,10 @@ def test_the_engine_meets_partners_of_every_kind():
             plan_of(Structure.complete(4, [text]), inc.EquivariantMap(f"{text} -> {text}"))
         )
     for plan in plans:
-        for targets, sources, signs in (partners.lists for partners in plan.partners.values()):
+        for partners in plan.partners.values():
+            targets, sources = partners.targets, partners.sources
             is_single = targets is None or len(targets.unique()) == len(targets)
-            (unsigned if signs is None else signed).add(
+            (unsigned if partners.signs is None else signed).add(
                 (targets is None, sources is None, is_single)
             )
     assert unsigned == {
@@ -158,12 +161,3 @@ def test_the_engine_meets_partners_of_every_kind():
         (False, False, False),
     }
     assert signed == {(True, False, True), (False, False, True), (False, False, False)}
-
-
-def test_the_layer_that_comes_first_does_not_decide_how_another_is_computed(monkeypatch):
-    monkeypatch.setattr("incidence.nn.linear._MOST_STACKED", 100)
-    structure = Structure(6, {"(i j)": [[0, 1, 2], [1, 2, 3]]})
-    wide, narrow = (Linear("i, (i j) -> i, (i j)", channels, channels) for channels in (64, 2))
-    for layer, num_stacks in ((wide, 2), (narrow, 1)):
-        assert len(layer._program(structure).inputs) == num_stacks
-        assert len(layer.plan(structure).inputs) == num_stacks

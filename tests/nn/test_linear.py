@@ -1,4 +1,6 @@
-"""The layer as one meets it: parameters and their names, ways to pass tensors, kinds of numbers, copies and files."""
+"""The layer as one meets it: parameters and their names, ways to pass tensors, kinds of numbers,
+copies and files.
+"""
 
 import copy
 import io
@@ -15,9 +17,8 @@ import incidence as inc
 from incidence.algebra import EquivariantMap
 from incidence.errors import IncidenceError
 from incidence.nn import Linear
-from incidence.nn.linear import _common_widths
 from incidence.structure import Structure, collate
-from incidence.structure.data import orbit_rows
+from incidence.structure.arrange import orbit_rows
 from tests.nn.definition import choices
 from tests.nn.sparse_maps import ALL, EVERY, IDS, features_for, layer_for, outputs, structure_for
 
@@ -150,9 +151,8 @@ def test_the_output_has_unit_scale_when_every_pool_has_one_entry():
     torch.manual_seed(0)
     layer = Linear("{i j} -> {i j}", 100, 400)
     y = layer(torch.randn(1, 100), Structure(2, {"{i j}": torch.tensor([[0], [1]])}))
-    assert float(y.detach().std()) == pytest.approx(
-        1.2, rel=0.2
-    )  # 1, 2 and 1 keys that all hold the one entry: sqrt(6 / 4)
+    # 1, 2 and 1 keys that all hold the one entry: sqrt(6 / 4)
+    assert float(y.detach().std()) == pytest.approx(1.2, rel=0.2)
 
 
 def test_biases_start_at_zero_and_resetting_draws_anew():
@@ -201,18 +201,6 @@ def test_a_lazy_layer_is_drawn_like_one_that_knew_its_channels():
     layer(torch.randn(3, 100, dtype=torch.float64), Structure(3))
     assert layer.weight.dtype == torch.float64
     assert float(layer.weight.detach().std()) == pytest.approx(1 / sqrt(2 * 100), rel=0.05)
-
-
-def test_inputs_of_as_many_cache_lines_have_as_many_channels_and_open_ones_stay_open():
-    assert _common_widths([3, -1, 16, 17, 8, -1, 40, 32]) == [16, -1, 16, 32, 16, -1, 40, 32]
-
-
-def test_narrow_inputs_are_filled_up_with_zeros_and_the_widest_is_taken_as_it_is():
-    layer = Linear("i, (i j) -> i", {"i": 3, "(i j)": 8}, 2)
-    nodes, edges = torch.randn(5, 3), torch.randn(4, 8)
-    narrow, wide = layer._padded([nodes, edges])
-    assert torch.equal(narrow, torch.cat([nodes, torch.zeros(5, 5)], dim=1))
-    assert wide is edges
 
 
 def test_a_lazy_layer_keeps_its_channels_after_the_first_input():
@@ -385,7 +373,9 @@ def test_features_need_not_be_contiguous(path):
 def terms(
     layer: Linear, x: dict[str, Tensor], structure: Structure
 ) -> list[tuple[tuple[str, int], float]]:
-    """For every operation the place of its weight, and the root mean square of its term on the entries of its output orbit."""
+    """For every operation the place of its weight, and the root mean square of its term on the
+    entries of its output orbit.
+    """
     m, found = layer.map, []
     rows: dict[str, int] = {}
     for k, o in enumerate(m.operations):
@@ -485,7 +475,10 @@ def test_a_calibrated_layer_keeps_its_scale_on_large_sums():
             lambda: Linear(
                 "i, edge={i j} -> i", {"i": 2, "edge": 3}, 4, aggr=["sum", "max"], bias=False
             ),
-            "Linear('i, edge={i j} -> i', {'i': 2, 'edge': 3}, 4, aggr=['sum', 'max'], bias=False, operations=4)",
+            (
+                "Linear('i, edge={i j} -> i', {'i': 2, 'edge': 3}, 4, aggr=['sum', 'max'],"
+                " bias=False, operations=4)"
+            ),
         ),
         (
             lambda: Linear("i -> i", -1, 3),
@@ -557,9 +550,8 @@ def test_a_plan_knows_its_memory(path):
 
 
 def test_a_plan_says_what_it_costs():
-    structure = Structure(
-        4, {"(i j)": torch.tensor([[0, 2, 1, 3], [1, 3, 0, 0]])}
-    )  # 0 -> 1 and 1 -> 0 are partners
+    # 0 -> 1 and 1 -> 0 are partners
+    structure = Structure(4, {"(i j)": torch.tensor([[0, 2, 1, 3], [1, 3, 0, 0]])})
     shown = str(Linear("(i j) -> (i j)", 2, 3).plan(structure))
     assert "(i j): 4 entries" in shown
     assert "12 reads, 9 bags on 2 levels" in shown

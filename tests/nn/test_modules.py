@@ -1,4 +1,6 @@
-"""What a network needs around its layers: every module is equivariant, and does what it says to every orbit."""
+"""What a network needs around its layers: every module is equivariant, and does what it says to
+every orbit.
+"""
 
 import copy
 import pickle
@@ -19,8 +21,8 @@ from incidence.nn import (
     Sequential,
 )
 from incidence.structure import Structure, collate
-from incidence.structure.data import cache_of, orbit_rows
-from incidence.structure.pytree import Flat
+from incidence.structure.arrange import orbit_rows
+from incidence.structure.pytree import recorded
 from incidence.testing import assert_equivariant
 from tests.nn.sparse_maps import EVERY
 from tests.structure.random_structures import random_structure
@@ -288,7 +290,7 @@ def test_norms_take_dicts_by_any_spelling_and_give_the_keys_of_their_text():
 def test_norms_plan_the_orbits_of_tensors_that_have_several():
     structure = Structure.complete(3, ["i j", "(i j)"])
     LayerNorm("i, i j, (i j)", 2).plan(structure)
-    planned = cache_of(structure, Flat)
+    planned = recorded(structure)
     assert list(planned) == ["rows i j"]
     assert [rows.tolist() for rows in planned["rows i j"].tensors] == [
         rows.tolist() for rows in orbit_rows(structure, "i j")

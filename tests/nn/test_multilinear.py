@@ -1,11 +1,13 @@
-"""The complete multilinear layer: Theorem 5 by ranks, its weights, and what it shares with all layers."""
+"""The complete multilinear layer: Theorem 5 by ranks, its weights, and what it shares with all
+layers.
+"""
 
 import pytest
 import torch
 from torch import Tensor
 
 from incidence.algebra import EquivariantMap, MultilinearMap, explain
-from incidence.algebra.contraction import needs_join
+from incidence.algebra.products import needs_join
 from incidence.errors import IncidenceError
 from incidence.nn import Linear, Multilinear
 from incidence.nn.functional import einsum
@@ -65,17 +67,16 @@ def test_all_203_products_of_two_matrices_are_independent_and_195_need_no_join()
     values = torch.stack([einsum(str(p), *xs, s).flatten() for p in m.products])
     assert rank(list(values)) == 203
     layer = Linear("i j -> i j", 1, 1)
-    operators = torch.stack(
-        [layer.operator(k, s).to_dense() for k in range(15)]
-    )  # (operations, entries, entries)
+    # (operations, entries, entries)
+    operators = torch.stack([layer.operator(k, s).to_dense() for k in range(15)])
     one, two = (operators @ x for x in xs)  # (operations, entries, samples)
-    layered = (
-        torch.einsum("oab,pbs,qbs->opqas", operators, one, two).flatten(3).flatten(0, 2)
-    )  # (15 x 15 x 15, values)
+    # (15 x 15 x 15, values)
+    layered = torch.einsum("oab,pbs,qbs->opqas", operators, one, two).flatten(3).flatten(0, 2)
+    # as many as can matter
     layered = (
         torch.randn(250, 3375, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
         @ layered
-    )  # as many as can matter
+    )
     assert rank(list(layered)) == 195
     assert rank([*layered, *values]) == 203
     assert (

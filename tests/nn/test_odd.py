@@ -140,7 +140,10 @@ REFUSED = {
 def test_what_is_not_odd_is_refused_on_oriented_tensors_when_the_network_is_made(name):
     with pytest.raises(
         IncidenceError,
-        match=r"values of `.*<i j>.*` change sign with the orientation of their entry, so functions of them must",
+        match=(
+            r"values of `.*<i j>.*` change sign with the orientation of their entry, so functions"
+            r" of them must"
+        ),
     ):
         REFUSED[name]()
 
@@ -148,8 +151,11 @@ def test_what_is_not_odd_is_refused_on_oriented_tensors_when_the_network_is_made
 def test_the_refusal_says_what_to_do():
     with pytest.raises(
         IncidenceError,
-        match=r"must be odd, and relu is not\. Take nn\.Tanh\(\), nn\.Softshrink\(\), inc\.nn\.Gate\(channels\) or a linear map without "
-        r"bias; or write `{i j}` for values without a sign\.",
+        match=(
+            r"must be odd, and relu is not\. Take nn\.Tanh\(\), nn\.Softshrink\(\),"
+            r" inc\.nn\.Gate\(channels\) or a linear map without "
+            r"bias; or write `{i j}` for values without a sign\."
+        ),
     ):
         Sequential(Linear(FLOW, 4, 4), Activation())
 
@@ -192,7 +198,9 @@ def test_what_is_allowed_is_allowed():
 def test_layers_of_other_groups_refuse_oriented_faces():
     with pytest.raises(
         IncidenceError,
-        match=r"AutomorphismLinear shares weights along orbits .* got `<i j>`\. Use inc\.nn\.Linear",
+        match=(
+            r"AutomorphismLinear shares weights along orbits .* got `<i j>`\. Use inc\.nn\.Linear"
+        ),
     ):
         AutomorphismLinear(TRIANGLE, FLOW, 2, 2)
     with pytest.raises(
@@ -314,7 +322,7 @@ def test_readouts_of_oriented_tensors_are_kept_and_traced():
     readout = Readout("<i j>", "mean")
     x = torch.randn(3, 2)
     expected = readout(x, TRIANGLE)
-    readout.plan(TRIANGLE, 2)
+    readout.plan(TRIANGLE)
     compiled = torch.compile(readout, fullgraph=True, backend="eager")
     assert torch.allclose(compiled(x, TRIANGLE), expected)
 

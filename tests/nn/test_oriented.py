@@ -1,4 +1,6 @@
-"""Layers of oriented faces: the operators of the textbooks, biases, aggregations, and what is refused."""
+"""Layers of oriented faces: the operators of the textbooks, biases, aggregations, and what is
+refused.
+"""
 
 import pytest
 import torch
@@ -88,8 +90,7 @@ def test_large_structures_are_pooled_as_small_ones(text, monkeypatch):
     x = {key: v.requires_grad_() for key, v in features_for(layer.map, structure).items()}
     expected = outputs(layer(x, structure))
     expected += gradients(expected, [*x.values(), *layer.parameters()])
-    monkeypatch.setattr("incidence.kernels.aggregate._FEW", 0)
-    monkeypatch.setattr("incidence.nn.linear._MOST_STACKED", 0)
+    monkeypatch.setattr("incidence.engine.bags._FEW", 0)
     fresh = structure.select(
         structure.patterns[0], range(structure.num_entries(structure.patterns[0]))
     )
@@ -133,7 +134,10 @@ def test_a_maximum_may_be_read_by_oriented_faces_but_not_taken_of_them():
 def test_what_does_not_change_sign_with_its_values_is_refused_for_oriented_inputs(aggr):
     with pytest.raises(
         IncidenceError,
-        match=r"aggr='\w+' of `<i j>`: values of an oriented face change sign.*only 'sum' and 'mean' do too",
+        match=(
+            r"aggr='\w+' of `<i j>`: values of an oriented face change sign.*only 'sum' and 'mean'"
+            r" do too"
+        ),
     ):
         Linear("<i j> -> <i j>", 1, 1, aggr=aggr)
 
@@ -172,7 +176,8 @@ def test_calibration_gives_every_term_unit_scale_and_leaves_cancelled_ones_alone
     before = layer.get_parameter("weight_0_1").clone()
     x = {"i": torch.ones(10, 4), "<i j>": torch.randn(20, 4), "<i j k>": torch.randn(20, 4)}
     layer.calibrate(x, structure)
-    assert torch.equal(layer.get_parameter("weight_0_1"), before)  # the gradient of a constant is 0
+    # the gradient of a constant is 0
+    assert torch.equal(layer.get_parameter("weight_0_1"), before)
     of_curl = Linear("<i j> -> <i j k>", 4, 4, bias=False)
     of_curl.weight.data = torch.eye(4)[None]
     scale = of_curl.calibrate(x["<i j>"], structure).weight[0, 0, 0]

@@ -1,5 +1,6 @@
-"""On complete structures the operations of oriented faces span all equivariant maps, and nothing else: rank, a signed brute force that
-shares no code with the library, and the definition, all on the maps of the vectors.
+"""On complete structures the operations of oriented faces span all equivariant maps, and nothing
+else: rank, a signed brute force that shares no code with the library, and the definition, all on
+the maps of the vectors.
 """
 
 import json
@@ -27,7 +28,9 @@ MAX_WORK = 40_000  # numbers in all operators of a map
 
 
 def cases() -> list:
-    """The maps of the vectors at the largest number of nodes that is little work, and at 3 nodes."""
+    """The maps of the vectors at the largest number of nodes that is little work, and at 3
+    nodes.
+    """
     found = []
     for case in json.loads((VECTORS / "oriented.json").read_text(encoding="utf-8"))["maps"]:
         if not case["params"]:
@@ -103,11 +106,13 @@ def test_the_signed_brute_force_finds_the_same_dimension(text, sizes, dimension)
 
 
 def exchanged(pattern: Pattern, structure: Structure, g: dict) -> tuple[torch.Tensor, torch.Tensor]:
-    """The row of every relabelled entry, and the sign by which its orientation differs from the reference there."""
+    """The row of every relabelled entry, and the sign by which its orientation differs from the
+    reference there.
+    """
     text = str(pattern)
     listed, columns = (
         entries_of(structure, text),
-        letters_of(structure, text) if pattern.faces else [[]],
+        (letters_of(structure, text) if pattern.faces else [[]]),
     )
     row_of = {entry: row for row, entry in enumerate(listed)}
     raw = brute_force.read(text)[0]
@@ -162,9 +167,11 @@ def test_every_operator_has_the_entries_of_the_definition(text, sizes, dimension
             )
         expected = [
             [
-                0
-                if x is None or y is None
-                else of_x * of_y * definition.value(x, y, *odd, operation.overlap)
+                (
+                    0
+                    if x is None or y is None
+                    else of_x * of_y * definition.value(x, y, *odd, operation.overlap)
+                )
                 for x, of_x in sides[0]
             ]
             for y, of_y in sides[1]

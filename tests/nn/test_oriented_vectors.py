@@ -21,7 +21,9 @@ SIDES = (("input", "S"), ("output", "T"))
 
 
 class Worked(NamedTuple):
-    """An example as a map and a structure, and for every tensor of either side the order in which the structure has its rows."""
+    """An example as a map and a structure, and for every tensor of either side the order in which
+    the structure has its rows.
+    """
 
     case: dict[str, Any]
     map: str
@@ -32,7 +34,9 @@ class Worked(NamedTuple):
 
 @cache
 def worked(name: str, is_shared: bool) -> Worked:
-    """Input and output are the same tensors where their supports agree, if `is_shared`; else each is named and has its own."""
+    """Input and output are the same tensors where their supports agree, if `is_shared`; else each
+    is named and has its own.
+    """
     case = CASES[name]
     texts = {
         side: [text_of(case, side, k, is_shared) for k in range(len(case[side]))]

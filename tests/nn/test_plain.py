@@ -1,4 +1,6 @@
-"""Modules of products and attention as recorded graphs of plain steps: one graph serves structures of any size."""
+"""Modules of products and attention as recorded graphs of plain steps: one graph serves structures
+of any size.
+"""
 
 from collections.abc import Callable
 
@@ -32,7 +34,7 @@ class Plain(nn.Module):
     def __init__(self, module: nn.Module, structure: Structure) -> None:
         super().__init__()
         lists = plain_inputs(module, structure)
-        prepare_layers(module, lists)
+        prepare_layers(module)
         self.module, self.parts, self.names, self.keys = (
             module,
             lists.parts,
@@ -105,9 +107,8 @@ def test_lists_of_products_and_attention_are_named_and_told_in_words():
         ]
     )
     found = plain_inputs(module, Structure.complete(2, "i j"))
-    steps = [
-        ["targets", "sizes", "rows_0", "rows_1"]
-    ] * 4  # two of the product, and two for both attentions
+    # two of the product, and two for both attentions
+    steps = [["targets", "sizes", "rows_0", "rows_1"]] * 4
     assert list(found.tensors) == [
         *(f"join_{number}_{what}" for number, lists in enumerate(steps) for what in lists),
         "softmax_0_groups",

@@ -1,4 +1,6 @@
-"""Product layers and attention: what they compute, equivariance in batches, tracing, autocast, and what is refused."""
+"""Product layers and attention: what they compute, equivariance in batches, tracing, autocast, and
+what is refused.
+"""
 
 import pytest
 import torch

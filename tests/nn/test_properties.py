@@ -75,7 +75,9 @@ def carried(
     structure: Structure,
     labels: dict[str, Tensor],
 ) -> list[Tensor]:
-    """Features after renaming: entries keep their rows, but the implicit entries of lone nodes move with their nodes."""
+    """Features after renaming: entries keep their rows, but the implicit entries of lone nodes move
+    with their nodes.
+    """
     out = []
     for value, p in zip(values, patterns, strict=True):
         moved = value.clone()
@@ -262,9 +264,8 @@ def test_any_assignment_of_an_entry_is_as_good_as_another(text, aggr, num_nodes,
     structure = structure_for(layer.map, num_nodes, seed)  # told by random assignments
     index = {}
     for p in structure.patterns:
-        columns = [
-            assignment_of(entry, p) for entry in entries_of(structure, str(p))
-        ]  # the first of each
+        # the first of each
+        columns = [assignment_of(entry, p) for entry in entries_of(structure, str(p))]
         index[str(p)] = torch.tensor(columns, dtype=torch.long).view(-1, len(p.letters)).T
     x = features_for(layer.map, structure, seed)
     for one, other in zip(
@@ -295,7 +296,9 @@ def joined(xs: list[dict[str, Tensor]]) -> dict[str, Tensor]:
 @modest
 @given(maps, aggregations, st.lists(numbers_of_nodes, min_size=1, max_size=4), seeds)
 def test_batching_equals_looping_to_rounding(chosen, aggr, sizes, seed):
-    """To rounding, and not bit for bit: a batch adds the entries of a structure in another order than a structure on its own."""
+    """To rounding, and not bit for bit: a batch adds the entries of a structure in another order
+    than a structure on its own.
+    """
     layer = layer_for(*chosen, aggr)
     parts, xs = batch_of(layer, tuple(sizes), seed)
     together = outputs(layer(joined(xs), collate(parts)))

@@ -1,4 +1,6 @@
-"""Bad layers and bad features: each is refused with a sentence that says what must hold and what to do."""
+"""Bad layers and bad features: each is refused with a sentence that says what must hold and what to
+do.
+"""
 
 import re
 from collections.abc import Callable
@@ -43,7 +45,10 @@ MAKING: dict[str, tuple[Callable[[], Any], str]] = {
     "no arrow": (lambda: Linear("i", 1, 1), "->"),
     "one tensor twice on a side": (
         lambda: Linear("i, {i j}, {a b} -> i", 1, 1),
-        "`{i j}` stands twice on one side of `i, {i j}, {a b} -> i`: name them, as in `one={i j}, two={i j}`",
+        (
+            "`{i j}` stands twice on one side of `i, {i j}, {a b} -> i`: name them, as in `one={i"
+            " j}, two={i j}`"
+        ),
     ),
     "the scalar twice on a side": (
         lambda: Linear("i -> ,", 1, 1),
@@ -70,12 +75,18 @@ MAKING: dict[str, tuple[Callable[[], Any], str]] = {
     "a list in the list of aggregations": (lambda: Linear(PLAIN, 1, 1, aggr=[["sum"]]), "aggr"),
     "no channels in": (
         lambda: Linear(PLAIN, 0, 1),
-        "in_channels is a number of channels, at least 1, or -1 to take it from the first input; got 0",
+        (
+            "in_channels is a number of channels, at least 1, or -1 to take it from the first"
+            " input; got 0"
+        ),
     ),
     "negative channels in": (lambda: Linear(PLAIN, -2, 1), "in_channels is a number of channels"),
     "half a channel": (
         lambda: Linear(PLAIN, 1.5, 1),
-        "in_channels is a number of channels, at least 1, or -1 to take it from the first input; got 1.5",
+        (
+            "in_channels is a number of channels, at least 1, or -1 to take it from the first"
+            " input; got 1.5"
+        ),
     ),
     "no channels out": (
         lambda: Linear(PLAIN, 1, 0),
@@ -176,7 +187,10 @@ CALLING: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "one axis": (
         lambda: Linear(PLAIN, 1, 2)(torch.zeros(4), graph()),
-        "the features of `i` must have shape [entries, channels]; got [4]. For one channel use x[:, None]",
+        (
+            "the features of `i` must have shape [entries, channels]; got [4]. For one channel use"
+            " x[:, None]"
+        ),
     ),
     "three axes": (
         lambda: Linear(PLAIN, 2, 2)(torch.zeros(1, 4, 2), graph()),
@@ -200,7 +214,10 @@ CALLING: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "another type": (
         lambda: Linear(PLAIN, 2, 2)(x(dtype=torch.float64), graph()),
-        "the features are torch.float64 and the layer is torch.float32: convert one, for example with layer.to(torch.float64)",
+        (
+            "the features are torch.float64 and the layer is torch.float32: convert one, for"
+            " example with layer.to(torch.float64)"
+        ),
     ),
     "two types": (
         lambda: Linear(BOTH, 2, 2)(both(i=x(dtype=torch.float16)), graph()),
@@ -243,7 +260,10 @@ CALLING: dict[str, tuple[Callable[[], Any], str]] = {
 DENSE: dict[str, tuple[Callable[[], Any], str]] = {
     "open faces": (
         lambda: Linear("{i ...} -> i", 1, 1).dense(x()),
-        "`{i ...} -> i` has open faces: there is no dense layout for them. Use the layer on a structure",
+        (
+            "`{i ...} -> i` has open faces: there is no dense layout for them. Use the layer on a"
+            " structure"
+        ),
     ),
     "one tensor where there are two": (
         lambda: Linear("i, i j -> i", 1, 1).dense(torch.zeros(1, 3, 1)),
@@ -355,7 +375,10 @@ AROUND: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "equivariance of a tensor without a pattern": (
         lambda: inc.testing.assert_equivariant(Activation(), x(), graph()),
-        "x is a single tensor, and the module does not say its pattern: give inputs='i', for example",
+        (
+            "x is a single tensor, and the module does not say its pattern: give inputs='i', for"
+            " example"
+        ),
     ),
 }
 

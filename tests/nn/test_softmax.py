@@ -1,4 +1,6 @@
-"""The softmax over letters: the vectors, the definition, gradients, batches, and what is refused."""
+"""The softmax over letters: the vectors, the definition, gradients, batches, and what is
+refused.
+"""
 
 from fractions import Fraction
 

@@ -1,7 +1,8 @@
-"""On complete structures the operators of a layer are a spanning set of the equivariant maps: all of them, and nothing else.
+"""On complete structures the operators of a layer are a spanning set of the equivariant maps: all
+of them, and nothing else.
 
-The rank is compared with the exact dimension. That every operator is equivariant is seen by brute force: nodes are exchanged in
-entries listed by exhaustion, and rows are found from the index alone.
+The rank is compared with the exact dimension. That every operator is equivariant is seen by brute
+force: nodes are exchanged in entries listed by exhaustion, and rows are found from the index alone.
 """
 
 from functools import cache
@@ -212,9 +213,11 @@ def test_every_operator_has_the_entries_of_the_definition(text, sizes):
             found = sets[patterns[place.tensor]]
             sides.append(
                 [
-                    [x[key] for key in keys]
-                    if {k: len(v) for k, v in x.items()} == sizes_of
-                    else None
+                    (
+                        [x[key] for key in keys]
+                        if {k: len(v) for k, v in x.items()} == sizes_of
+                        else None
+                    )
                     for x in found
                 ]
             )

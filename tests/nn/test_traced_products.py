@@ -1,17 +1,20 @@
-"""Products and softmax under `torch.compile`: one graph serves structures of any size, and gives what the functions give."""
+"""Products and softmax under `torch.compile`: one graph serves structures of any size, and gives
+what the functions give.
+"""
 
 import pytest
 import torch
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 
+from incidence.engine.products import contract
 from incidence.errors import IncidenceError
 from incidence.nn.functional import einsum, plan_einsum, plan_softmax, softmax
-from incidence.plans import joining
 from incidence.structure import Structure
 from tests.structure.random_structures import random_structure
 
-TORCH_ITSELF = "ignore:`torch.jit.script_method` is deprecated:DeprecationWarning"  # inductor imports torch.jit
+# inductor imports torch.jit
+TORCH_ITSELF = "ignore:`torch.jit.script_method` is deprecated:DeprecationWarning"
 
 
 @pytest.fixture(autouse=True)
@@ -78,8 +81,8 @@ def test_attention_compiles_to_fast_code():
 
 @pytest.mark.parametrize("way", ["joins", "arrays"])
 def test_sizes_that_change_do_not_compile_again_and_again(way, monkeypatch):
-    monkeypatch.setattr(joining, "_FASTER", 0 if way == "joins" else 10**9)
-    monkeypatch.setattr(joining, "_MOST_ABSENT", 10**9)
+    monkeypatch.setattr(contract, "_FASTER", 0 if way == "joins" else 10**9)
+    monkeypatch.setattr(contract, "_MOST_ABSENT", 10**9)
 
     def function(*given):
         return einsum("(i j), (j k) -> (i k)", *given)

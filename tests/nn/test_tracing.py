@@ -1,4 +1,6 @@
-"""`torch.compile` and `torch.export`: one graph serves structures of any size, and gives what the layer gives."""
+"""`torch.compile` and `torch.export`: one graph serves structures of any size, and gives what the
+layer gives.
+"""
 
 import pytest
 import torch
@@ -10,7 +12,8 @@ from incidence.nn import Activation, Linear, Residual, Sequential
 from incidence.structure import Structure, collate
 from tests.nn.sparse_maps import features_for, gradients, layer_for, outputs, structure_for
 
-TORCH_ITSELF = "ignore:`torch.jit.script_method` is deprecated:DeprecationWarning"  # inductor imports torch.jit
+# inductor imports torch.jit
+TORCH_ITSELF = "ignore:`torch.jit.script_method` is deprecated:DeprecationWarning"
 
 MAPS = [
     ("i, (i j) -> i, (i j)", 1, "sum"),
@@ -160,10 +163,12 @@ def test_tracing_without_a_plan_says_so():
 
 
 def test_inputs_in_another_order_than_that_of_the_map_are_told_apart_while_compiling():
-    layer = Linear("x2, {x2 y2} -> x2, {x2 y2}", 3, 5)  # a text that nothing has understood before
+    # a text that nothing has understood before
+    layer = Linear("x2, {x2 y2} -> x2, {x2 y2}", 3, 5)
     structure = Structure(4, {"{x2 y2}": [[0, 1, 2], [1, 2, 3]]})
     layer.plan(structure)
     x = {"{x2 y2}": torch.randn(3, 3), "x2": torch.randn(4, 3)}
     found = torch.compile(layer, fullgraph=True, backend="eager")(x, structure)
     expected = layer({"x2": x["x2"], "{x2 y2}": x["{x2 y2}"]}, structure)
-    assert all(torch.equal(found[key], expected[key]) for key in expected)
+    for key, y in expected.items():
+        torch.testing.assert_close(found[key], y)

@@ -1,4 +1,6 @@
-"""Weights carried between groups: the same map for a smaller group, the nearest one for a larger."""
+"""Weights carried between groups: the same map for a smaller group, the nearest one for a
+larger.
+"""
 
 import pytest
 import torch
@@ -147,7 +149,9 @@ def test_parts_of_groups_refine_and_projection_undoes_it():
 
 @torch.no_grad()
 def difference(one, other) -> float:
-    """The Frobenius norm of the difference of two layers of one structure, from their matrices and biases."""
+    """The Frobenius norm of the difference of two layers of one structure, from their matrices and
+    biases.
+    """
     total = 0.0
     for s, t in one.pair_orbits:
         a, b = (getattr(x, x.weight_name(s, t))[x.pair_orbits[s, t].number] for x in (one, other))
@@ -186,16 +190,17 @@ def test_projection_to_a_group_averages_over_its_orbits():
 
 def test_a_layer_with_one_input_entry_is_projected_by_the_mean_over_its_outputs():
     layer = Linear(" -> i j", 1, 1, bias=False, dtype=D)
-    layer.weight.data = torch.tensor([1.0, 4.0], dtype=D).view(
-        2, 1, 1
-    )  # on the diagonal, and beside it
+    # on the diagonal, and beside it
+    layer.weight.data = torch.tensor([1.0, 4.0], dtype=D).view(2, 1, 1)
     assert layer.project(
         "product", Structure.complete(3, ["i j"])
     ).linear.weight.item() == pytest.approx((3 * 1 + 6 * 4) / 9)
 
 
 def test_of_the_weights_that_give_the_nearest_map_the_shortest_are_taken():
-    """On a star any two edges meet, so that two of the three operators on edges agree with the third."""
+    """On a star any two edges meet, so that two of the three operators on edges agree with the
+    third.
+    """
     star = solids.structure_of(4, {"{i j}": [(0, 1), (0, 2), (0, 3)]})
     layer = filled(Linear("{i j} -> {i j}", 1, 1, dtype=D))
     back = layer.restrict_to(automorphisms(star)).project()

@@ -19,7 +19,8 @@ CASES = load_cases("sparse_examples.json")
 class Example:
     """A case as a map and a structure.
 
-    Input and output are the same tensors where their supports agree, if `is_shared`; else each is named and has its own.
+    Input and output are the same tensors where their supports agree, if `is_shared`; else each is
+    named and has its own.
     """
 
     def __init__(self, number: int, is_shared: bool) -> None:

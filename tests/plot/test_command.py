@@ -72,9 +72,8 @@ def test_what_is_named_is_drawn(words, part, count, capsys):
 
 def test_a_text_with_a_star_is_drawn_by_its_products(capsys):
     assert main(["plot", "(i j) * i -> i"]) == 0
-    assert (
-        "3  y[i] = Σj x1[(i j)] x2[j]" in Path("products.svg").read_text()
-    )  # a sparse matrix times a vector
+    # a sparse matrix times a vector
+    assert "3  y[i] = Σj x1[(i j)] x2[j]" in Path("products.svg").read_text()
 
 
 @pytest.mark.parametrize(
@@ -103,7 +102,10 @@ def test_a_pattern_is_drawn_by_its_orbits(capsys):
 
 
 def test_a_map_is_drawn_without_torch():
-    code = "import sys; sys.modules['torch'] = sys.modules['numpy'] = None; from incidence.cli import main; sys.exit(main(['plot', 'i -> i']))"
+    code = (
+        "import sys; sys.modules['torch'] = sys.modules['numpy'] = None; from incidence.cli import"
+        " main; sys.exit(main(['plot', 'i -> i']))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "wrote map.svg (2 operations)\n"), done.stderr
 
@@ -113,7 +115,10 @@ def test_a_map_is_drawn_without_torch():
     [
         (
             ["petersn graf"],
-            "'petersn graf' is no map or pattern, no named object, no file, no data set and no folder of a run. Did you mean petersen",
+            (
+                "'petersn graf' is no map or pattern, no named object, no file, no data set and no"
+                " folder of a run. Did you mean petersen"
+            ),
         ),
         (["somewhere"], "Named objects: geometry.names(); data sets: incidence train --list"),
         (["{i j"], "this `{` is never closed"),

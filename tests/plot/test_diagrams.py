@@ -10,7 +10,7 @@ import torch
 
 import incidence as inc
 from incidence.algebra import ProductText
-from incidence.algebra.basis import orbit_to_pool
+from incidence.algebra.composition import orbit_to_pool
 from incidence.errors import IncidenceError, TooLargeError
 from incidence.plot.theme import DARK, LIGHT
 from incidence.plot.weights import Sharing, weight_colours
@@ -55,9 +55,8 @@ def test_a_diagram_has_a_slot_for_every_place_of_every_face(text):
 
 
 def test_the_nodes_of_a_slot_and_its_wire_have_the_name_of_the_formula():
-    picture = inc.plot.operation(
-        inc.EquivariantMap("(i j) -> (i j)").operations[4]
-    )  # y[(j i)] = x[(i j)]
+    # y[(j i)] = x[(i j)]
+    picture = inc.plot.operation(inc.EquivariantMap("(i j) -> (i j)").operations[4])
     assert [shape.hint for shape in picture.scene.of("input slot")] == ["i", "j"]
     assert [shape.hint for shape in picture.scene.of("output slot")] == ["j", "i"]
 
@@ -187,7 +186,9 @@ def test_a_face_has_one_colour_in_the_text_and_in_the_drawing():
     ["i j -> i j", "i, {i j} -> i, {i j}", "i {i j} -> {i j k}", "{i j} -> ", "(i j) -> {i j}"],
 )
 def test_the_weights_are_those_of_the_operators(text):
-    """The place of a weight is where the indicator of its orbit, put together from the operators of the layer, is not 0."""
+    """The place of a weight is where the indicator of its orbit, put together from the operators of
+    the layer, is not 0.
+    """
     m = inc.EquivariantMap(text)
     patterns = list(dict.fromkeys(str(p) for p in m.inputs + m.outputs if p.faces))
     structure = inc.Structure.complete(4, patterns)
@@ -218,7 +219,7 @@ def rows_by_orbit(patterns, structure):
     """The rows of all tensors of a side one after the other, those of a tensor by orbit."""
     start, found = 0, []
     for pattern in patterns:
-        parts = inc.structure.data.orbit_rows(structure, pattern)
+        parts = inc.structure.arrange.orbit_rows(structure, pattern)
         found += [start + k for rows in parts for k in sorted(rows.tolist())]
         start += structure.num_entries(pattern)
     return found
@@ -242,7 +243,9 @@ def test_at_few_nodes_only_the_weights_that_exist_are_drawn(num_nodes):
 
 
 def test_signs_of_oriented_faces_are_those_of_the_laplacian():
-    """On the complete graph with four nodes, where y reads x from an edge that it meets in one node."""
+    """On the complete graph with four nodes, where y reads x from an edge that it meets in one
+    node.
+    """
     sharing = Sharing.of(inc.EquivariantMap("<i j> -> <i j>"), 4)
     edges = [entry.sets[0] for _, entry in sharing.rows]
     boundary = torch.zeros(4, 6)
@@ -299,11 +302,11 @@ def contrast(one: str, other: str) -> float:
 
 def test_pictures_of_the_algebra_need_neither_torch_nor_numpy_nor_matplotlib():
     code = (
-        "import sys; sys.modules['torch'] = sys.modules['numpy'] = sys.modules['matplotlib'] = None\n"
-        "from incidence import plot; import incidence as inc\n"
-        "one = plot.operation(inc.EquivariantMap('i -> ').operations[0])\n"
-        "pictures = one, plot.operations('i j -> i'), plot.orbits('i j'), plot.sharing('i -> i', 3)\n"
-        "print([picture.svg()[:4] for picture in pictures])"
+        "import sys; sys.modules['torch'] = sys.modules['numpy'] = sys.modules['matplotlib'] ="
+        " None\nfrom incidence import plot; import incidence as inc\none ="
+        " plot.operation(inc.EquivariantMap('i -> ').operations[0])\npictures = one,"
+        " plot.operations('i j -> i'), plot.orbits('i j'), plot.sharing('i -> i',"
+        " 3)\nprint([picture.svg()[:4] for picture in pictures])"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == str(["<svg"] * 4)

@@ -98,7 +98,9 @@ def rows_of(entries, tensor):
 
 @pytest.mark.parametrize("text", PRODUCTS)
 def test_a_product_reads_the_entries_that_einsum_multiplies(text):
-    """A channel for every pair of entries: the product of their indicators is not 0 in the rows of which there is a term."""
+    """A channel for every pair of entries: the product of their indicators is not 0 in the rows of
+    which there is a term.
+    """
     m = inc.explain(text).map
     sorts = list(dict.fromkeys(s for p in (*m.operands, m.output) for s in p.sorts.values()))
     tensors = list(dict.fromkeys(str(p) for p in (*m.operands, m.output) if p.faces))
@@ -190,13 +192,17 @@ def test_pictures_have_colours_by_name_which_the_style_sheet_of_both_themes_has(
 
 def test_the_modules_of_the_page_need_the_standard_library_alone():
     code = (
-        "import sys; sys.path.insert(0, 'scripts'); import build_explorer\n"
-        "names = build_explorer.modules(); print(len(names), sorted(n for n in names if n.split('.')[1:2] not in (['algebra'], ['plot'])))"
+        "import sys; sys.path.insert(0, 'scripts'); import build_explorer\nnames ="
+        " build_explorer.modules(); print(len(names), sorted(n for n in names if n.split('.')[1:2]"
+        " not in (['algebra'], ['plot'])))"
     )
     said = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=PROJECT
     ).stdout
-    outside = "['incidence', 'incidence.errors', 'incidence.files', 'incidence.lazy', 'incidence.notebook']"
+    outside = (
+        "['incidence', 'incidence.errors', 'incidence.files', 'incidence.lazy',"
+        " 'incidence.notebook']"
+    )
     assert said.partition(" ")[2].strip() == outside
 
 
@@ -213,7 +219,10 @@ def test_the_page_is_built_without_npm_and_has_all_answers_of_its_examples(tmp_p
 
 def test_an_archive_that_is_not_pyodide_is_refused(tmp_path):
     (tmp_path / "other.tgz").write_bytes(b"something else")
-    code = "import sys, pathlib; sys.path.insert(0, 'scripts'); import build_explorer as b; b.assert_is_pyodide(pathlib.Path(sys.argv[1]))"
+    code = (
+        "import sys, pathlib; sys.path.insert(0, 'scripts'); import build_explorer as b;"
+        " b.assert_is_pyodide(pathlib.Path(sys.argv[1]))"
+    )
     refused = subprocess.run(
         [sys.executable, "-c", code, tmp_path / "other.tgz"],
         capture_output=True,

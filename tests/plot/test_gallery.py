@@ -1,4 +1,6 @@
-"""The pictures of the gallery and of the page of the paper are what their scripts draw, and the commands below them say how."""
+"""The pictures of the gallery and of the page of the paper are what their scripts draw, and the
+commands below them say how.
+"""
 
 import re
 import runpy
@@ -22,13 +24,8 @@ def script(name: str) -> dict[str, object]:
 
 
 GALLERY, FIGURES = sorted(script("gallery")["PICTURES"]), sorted(script("paper_figures")["FIGURES"])
-GUIDES = [
-    "allset",
-    "cin",
-    "deepsets",
-    "gin",
-    "scn",
-]  # the others are drawn by running the guides, which the tests of pages do
+# the others are drawn by running the guides, which the tests of pages do
+GUIDES = ["allset", "cin", "deepsets", "gin", "scn"]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +37,9 @@ GUIDES = [
     ],
 )
 def test_a_picture_of_the_pages_is_what_its_script_draws(name, folder, picture):
-    """Up to a point of paper and a shade: places are found by iterations, which differ between machines in their last digits."""
+    """Up to a point of paper and a shade: places are found by iterations, which differ between
+    machines in their last digits.
+    """
     texts = (
         script(name)["draw"](picture),
         (ROOT / "docs" / folder / f"{picture}.svg").read_text(encoding="utf-8"),
@@ -55,11 +54,14 @@ def test_a_picture_of_the_pages_is_what_its_script_draws(name, folder, picture):
     assert max(abs(a - b) for a, b in zip(ours, theirs, strict=True)) < 1
 
 
-@pytest.mark.parametrize(
-    ("name", "picture"), [("landing_picture", "landing"), ("choosing_picture", "choosing")]
-)
-def test_a_picture_of_the_first_pages_is_what_its_script_draws(name, picture):
-    assert script(name)["draw"]() == (ROOT / "docs" / f"{picture}.svg").read_text(encoding="utf-8")
+def test_the_flow_chart_is_what_its_script_draws():
+    kept = (ROOT / "docs" / "choosing.svg").read_text(encoding="utf-8")
+    assert script("choosing_picture")["draw"]() == kept
+
+
+def test_the_moving_picture_of_the_readme_is_what_its_script_draws():
+    drawn = runpy.run_path(str(ROOT / "scripts" / "moving_picture.py"))["draw"]()
+    assert drawn == (ROOT / "docs" / "moving.svg").read_text(encoding="utf-8")
 
 
 def test_the_flow_chart_ends_at_networks_that_there_are():

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import incidence as inc
+from incidence.engine.plan import plan_of
 from incidence.errors import IncidenceError, TooLargeError
-from incidence.plans import plan_of
 
 PATH = inc.Structure(4, {"{i j}": [[0, 1, 2], [1, 2, 3]]})
 TRIANGLES = inc.Structure(4, {"{i j}": [[0, 1, 2], [1, 2, 3]], "{i j k}": [[0, 1], [1, 2], [2, 3]]})
@@ -95,6 +95,12 @@ def test_a_network_shows_every_tensor_and_the_operations_of_every_pair():
     assert words(picture, "operations") == ["2", "2", "2", "3"] * 2 + ["2", "2"]
     assert words(picture, "times") == ["2 times"]
     assert len(picture.scene.of("residual")) == 1
+
+
+def test_a_layer_of_attention_shows_the_channels_of_every_tensor():
+    picture = inc.plot.network(inc.models.make("transformer", 3, hidden=8, depth=1))
+    assert "attention" in " ".join(words(picture, "layer"))
+    assert set(words(picture, "tensor below")) == {"3 channels", "8 channels"}
 
 
 def test_pairs_without_operations_have_no_line():

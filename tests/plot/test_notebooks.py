@@ -56,14 +56,18 @@ def test_texts_are_escaped():
 
 def test_pictures_in_notebooks_do_not_load_matplotlib():
     code = (
-        "import sys; sys.modules['matplotlib'] = None; import incidence as inc, incidence.plot.figures\n"
-        "print('<svg' in inc.geometry.named('cube')._repr_html_(), '<svg' in inc.Pattern('i j')._repr_html_())"
+        "import sys; sys.modules['matplotlib'] = None; import incidence as inc,"
+        " incidence.plot.figures\nprint('<svg' in inc.geometry.named('cube')._repr_html_(), '<svg'"
+        " in inc.Pattern('i j')._repr_html_())"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.split() == ["True", "True"]
 
 
 def test_without_the_plot_package_the_text_is_shown():
-    code = "import sys; sys.modules['incidence.plot'] = None; import incidence as inc; print(inc.Pattern('<i j>')._repr_html_())"
+    code = (
+        "import sys; sys.modules['incidence.plot'] = None; import incidence as inc;"
+        " print(inc.Pattern('<i j>')._repr_html_())"
+    )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "<pre>Pattern(&#x27;&lt;i j&gt;&#x27;)</pre>"

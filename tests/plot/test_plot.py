@@ -93,9 +93,10 @@ def test_confusion_counts_true_classes_in_rows():
         ((1, 1), "1"),
         ((2, 2), "1"),
     ]
+    # a dark page exchanges these
     assert {t.get_color() for t in axis.texts}.isdisjoint(
         {"white", "black", LIGHT.ink, LIGHT.paper}
-    )  # a dark page exchanges these
+    )
 
 
 def test_a_figure_is_written_at_once_or_not_at_all(tmp_path: Path):

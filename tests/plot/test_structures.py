@@ -60,6 +60,12 @@ def test_numbers_are_colours_of_one_scale(text):
     assert fills(picture, {"i": "node"}.get(text, text)) == wanted
 
 
+def test_classes_of_a_tensor_without_entries_have_a_legend():
+    empty = inc.Structure(2, {"{i j}": torch.zeros(2, 0, dtype=torch.long)})
+    picture = inc.plot.structure(empty, {"{i j}": torch.zeros(0, dtype=torch.long)})
+    assert picture.scene.of("legend")[0].text == "{i j}"
+
+
 def test_integers_are_classes_with_a_key_each():
     picture = inc.plot.structure(PATH, {"i": torch.tensor([7, 3, 7, 3])})
     assert fills(picture, "node") == [LIGHT.palette[k] for k in (1, 0, 1, 0)]
@@ -134,9 +140,10 @@ def test_a_batch_is_a_grid_and_says_what_is_left_out():
     nodes = picture.scene.of("node")
     assert len(nodes) == 12
     assert [shape.text for shape in picture.scene.of("note")] == ["and 2 more"]
+    # one scale for all
     assert fills(inc.plot.structure(PATH, torch.arange(4.0)), "node") != [
         shape.style.fill for shape in nodes[:4]
-    ]  # one scale for all
+    ]
 
 
 @pytest.mark.parametrize("suffix", ["svg", "pdf", "png"])

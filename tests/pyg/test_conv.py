@@ -1,4 +1,6 @@
-"""`IncidenceConv` in models of PyG: edges as they come, batches, features of edges in and out, and graphs that are kept and let go."""
+"""`IncidenceConv` in models of PyG: edges as they come, batches, features of edges in and out, and
+graphs that are kept and let go.
+"""
 
 import gc
 
@@ -93,7 +95,9 @@ def test_a_convolution_is_two_complete_layers_with_a_function_between():
 
 
 def test_neighbours_count_whatever_the_direction_and_loops_count_too():
-    """What a node gives to its neighbours comes by the edge alone: without it, only the mean of the graph tells."""
+    """What a node gives to its neighbours comes by the edge alone: without it, only the mean of the
+    graph tells.
+    """
     torch.manual_seed(0)
     for pairs in (T([[0], [1]]), T([[1], [0]]), T([[0, 1], [1, 0]])):
         conv = double(IncidenceConv(1, 3, operations="local"))
@@ -138,9 +142,8 @@ def test_parallel_edges_are_one_with_the_mean_of_their_features(edges, counts, s
         torch.randn(pairs.shape[1], 2, dtype=torch.float64),
     )
     y, f = conv(x, pairs, e, batch)
-    again = torch.arange(pairs.shape[1]).repeat(3)[
-        torch.randperm(3 * pairs.shape[1])
-    ]  # every column three times
+    # every column three times
+    again = torch.arange(pairs.shape[1]).repeat(3)[torch.randperm(3 * pairs.shape[1])]
     spread = torch.randn(len(again), 2, dtype=torch.float64)
     spread -= torch.zeros_like(e).index_add(0, again, spread)[again] / 3
     z, g = conv(x, pairs[:, again], e[again] + spread, batch)
@@ -269,18 +272,42 @@ PAIRS = T([[0], [1]])
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: IncidenceConv(1, 1, edges="{i j k}"), r"edges are `i j`, `\(i j\)`, `\{i j\}` or `\[i j\]`; got `\{i j k\}`"),
+        (
+            lambda: IncidenceConv(1, 1, edges="{i j k}"),
+            r"edges are `i j`, `\(i j\)`, `\{i j\}` or `\[i j\]`; got `\{i j k\}`",
+        ),
         (lambda: IncidenceConv(1, 0), "is a number of channels, at least 1"),
-        (lambda: IncidenceConv(1, 1)(torch.ones(2, 1), PAIRS, torch.ones(1, 3)), r"made for no edge_attr \(edge_dim=None\); got \[1, 3\]"),
-        (lambda: IncidenceConv(1, 1, edge_dim=3)(torch.ones(2, 1), PAIRS), "made for edge_attr with 3 channels; got none"),
-        (lambda: IncidenceConv(1, 1)((torch.ones(2, 1), torch.ones(2, 1)), PAIRS), "got tuple .nodes of two kinds are sorts"),
-        (lambda: IncidenceConv(1, 1)(torch.ones(2, 1), torch.ones(2, 1)), r"edge_index has integers of shape \[2, edges\].*got \[2, 1\]"),
-        (lambda: IncidenceConv(1, 1)(torch.ones(2, 1), [[0], [1]]), r"edge_index has integers.*got list"),
+        (
+            lambda: IncidenceConv(1, 1)(torch.ones(2, 1), PAIRS, torch.ones(1, 3)),
+            r"made for no edge_attr \(edge_dim=None\); got \[1, 3\]",
+        ),
+        (
+            lambda: IncidenceConv(1, 1, edge_dim=3)(torch.ones(2, 1), PAIRS),
+            "made for edge_attr with 3 channels; got none",
+        ),
+        (
+            lambda: IncidenceConv(1, 1)((torch.ones(2, 1), torch.ones(2, 1)), PAIRS),
+            "got tuple .nodes of two kinds are sorts",
+        ),
+        (
+            lambda: IncidenceConv(1, 1)(torch.ones(2, 1), torch.ones(2, 1)),
+            r"edge_index has integers of shape \[2, edges\].*got \[2, 1\]",
+        ),
+        (
+            lambda: IncidenceConv(1, 1)(torch.ones(2, 1), [[0], [1]]),
+            r"edge_index has integers.*got list",
+        ),
         (lambda: IncidenceConv(1, 1)(torch.ones(2, 1), T([[0], [2]])), "nodes are numbered 0 to 1"),
-        (lambda: IncidenceConv(1, 1, edges="(i j)")(torch.ones(2, 1), T([[0], [0]])), "Remove the self-loop"),
-        (lambda: IncidenceConv(1, 1)(torch.ones(3, 1), T([[0], [2]]), batch=T([0, 0, 1])), "more than one structure of the batch"),
+        (
+            lambda: IncidenceConv(1, 1, edges="(i j)")(torch.ones(2, 1), T([[0], [0]])),
+            "Remove the self-loop",
+        ),
+        (
+            lambda: IncidenceConv(1, 1)(torch.ones(3, 1), T([[0], [2]]), batch=T([0, 0, 1])),
+            "more than one structure of the batch",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_fit_is_refused(call, message):
     with pytest.raises(IncidenceError, match=message):
         call()

@@ -67,7 +67,10 @@ def test_links_into_what_is_built_apart_are_followed_once_it_is_there(tmp_path):
 
 
 def test_a_row_with_too_many_or_too_few_cells_is_found():
-    table = "| a | b |\n|---|---|\n| c | d |\n| `x | y` | z |\n| e |\n\n| f | g | h |\n|---|---|---|\n| `x \\| y` | z | w |\n"
+    table = (
+        "| a | b |\n|---|---|\n| c | d |\n| `x | y` | z |\n| e |\n\n| f | g | h |\n|---|---|---|\n|"
+        " `x \\| y` | z | w |\n"
+    )
     assert list(CHECK["cut_rows"](table)) == [4, 5]
 
 

@@ -1,4 +1,6 @@
-"""Docstrings reach the reference as they are meant: code as code, formulas as formulas, examples untouched."""
+"""Docstrings reach the reference as they are meant: code as code, formulas as formulas, examples
+untouched.
+"""
 
 import pytest
 

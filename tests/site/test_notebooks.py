@@ -55,6 +55,7 @@ def test_a_notebook_gives_what_it_shows(guide):
     [
         ("x = 1\nx + 1  # 2\ny = 3\n", ["x = 1\nx + 1", "y = 3"]),
         ("f(x)  # (1, [2]): a pair, in brackets\n", ["f(x)  # a pair, in brackets", ""]),
+        ("x = 1\nx + 1\n# 2\ny = 3\n", ["x = 1\nx + 1", "y = 3"]),
         ("m = f(2)  # 4\n", ["m = f(2)\nm", ""]),
         ("picture = draw()\nx = 1\n", ["picture = draw()\npicture", "x = 1"]),
         ("x = 1  # one, and no value\n", ["x = 1  # one, and no value"]),
@@ -68,7 +69,8 @@ def test_links_of_a_page_lead_to_the_pages_from_the_folder_of_the_notebooks():
     text = "[a](models.md#presets), ![b](guides/b.svg), [c](https://example.org), [d](#here)"
     assert (
         MAKE["prose"](text)
-        == "[a](../docs/models.md#presets), ![b](../docs/guides/b.svg), [c](https://example.org), [d](#here)"
+        == "[a](../docs/models.md#presets), ![b](../docs/guides/b.svg), [c](https://example.org),"
+        " [d](#here)"
     )
 
 

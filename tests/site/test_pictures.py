@@ -23,7 +23,8 @@ def test_every_colour_of_the_light_theme_has_its_own_in_the_dark_one():
 
 def test_a_colour_of_the_page_is_the_one_of_the_picture_unless_the_theme_is_dark():
     page = inlined(
-        f'<svg viewBox="0 0 1 1" width="9pt"><path fill="{LIGHT.ink}"/><path fill="#123456"/></svg>',
+        f'<svg viewBox="0 0 1 1" width="9pt"><path fill="{LIGHT.ink}"/><path'
+        ' fill="#123456"/></svg>',
         "a line",
     )
     assert f'fill="var(--c{LIGHT.ink[1:]},{LIGHT.ink})"' in page

@@ -1,4 +1,6 @@
-"""Entries of a structure listed one by one in plain Python. Of the library only the reading of patterns and indices is used."""
+"""Entries of a structure listed one by one in plain Python. Of the library only the reading of
+patterns and indices is used.
+"""
 
 from collections.abc import Sequence
 from itertools import permutations, product
@@ -57,7 +59,9 @@ def entry_of(pattern: Pattern, letters: list[int], open_faces: Sequence[set[int]
 def class_sets(
     entry: Entry, pattern: Pattern
 ) -> dict[tuple[str, tuple[tuple[int, int], ...]], frozenset[Node]]:
-    """The nodes of an entry by sort and signature: in which faces they stand, and where (-1 in an unordered face)."""
+    """The nodes of an entry by sort and signature: in which faces they stand, and where (-1 in an
+    unordered face).
+    """
     places: dict[Node, list[tuple[int, int]]] = {}
     for number, (face, nodes) in enumerate(zip(pattern.faces, entry, strict=True)):
         for position, node in enumerate(nodes):
@@ -85,7 +89,9 @@ def letters_of(structure: Structure, text: str) -> list[list[int]]:
 
 
 def orientation_signs(structure: Structure, text: str) -> list[int]:
-    """For every entry the sign from its reference orientation to the order by class and node, as the mathematics says."""
+    """For every entry the sign from its reference orientation to the order by class and node, as
+    the mathematics says.
+    """
     pattern, entries = Pattern(text), entries_of(structure, text)
     if not pattern.is_oriented:
         return [1] * len(entries)
@@ -104,7 +110,9 @@ def orientation_signs(structure: Structure, text: str) -> list[int]:
 
 
 def assignment_of(entry: Entry, pattern: Pattern) -> list[int]:
-    """Nodes for the letters of a pattern that denote an entry: the first that some ordering of its unordered faces gives."""
+    """Nodes for the letters of a pattern that denote an entry: the first that some ordering of its
+    unordered faces gives.
+    """
     orders = (
         [nodes] if face.kind.is_ordered else permutations(nodes)
         for face, nodes in zip(pattern.faces, entry, strict=True)

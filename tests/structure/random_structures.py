@@ -1,4 +1,6 @@
-"""Random structures of any pattern, made without the library's own: entries come from random assignments, and so does their spelling."""
+"""Random structures of any pattern, made without the library's own: entries come from random
+assignments, and so does their spelling.
+"""
 
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -14,7 +16,9 @@ from tests.structure.listing import entry_of
 def random_index(
     pattern: Pattern, counts: Mapping[str, int], random: Random, draws: int
 ) -> Tensor | tuple[Tensor, ...]:
-    """An index of up to so many entries, in random order, each told by a random assignment; open faces get further nodes."""
+    """An index of up to so many entries, in random order, each told by a random assignment; open
+    faces get further nodes.
+    """
     columns: list[list[int]] = []
     open_faces: list[list[set[int]]] = []
     seen = set()
@@ -51,7 +55,9 @@ def random_index(
 def random_structure(
     num_nodes: int | Mapping[str, int], texts: Sequence[str], seed: int, draws: int = 8
 ) -> Structure:
-    """A structure with random entries of the given patterns; the empty pattern needs none, nor does a lone node."""
+    """A structure with random entries of the given patterns; the empty pattern needs none, nor does
+    a lone node.
+    """
     random = Random(seed)
     patterns = [Pattern(text) for text in texts]
     sorts = dict.fromkeys(sort for p in patterns for sort in p.sorts.values()) or {"node": None}

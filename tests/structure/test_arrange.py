@@ -7,8 +7,7 @@ import torch
 
 from incidence.algebra import Pattern
 from incidence.structure import Structure
-from incidence.structure.arrange import arrange
-from incidence.structure.data import arranged
+from incidence.structure.arrange import arrange, arranged
 from incidence.structure.entries import Bucket
 from tests.structure.listing import entry_of
 from tests.structure.random_structures import random_index
@@ -26,11 +25,8 @@ PATTERNS = [
     "i {i ...}",
     "{i ...} {i ...}",
 ]
-WIDE = [
-    "(a b c d e f g h k l)",
-    "{a b c d e f g h k l}",
-    "a {a b c d e f g h k l}",
-]  # more columns than are compared one by one
+# more columns than are compared one by one
+WIDE = ["(a b c d e f g h k l)", "{a b c d e f g h k l}", "a {a b c d e f g h k l}"]
 
 
 def arranged_by_hand(bucket: Bucket):

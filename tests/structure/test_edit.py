@@ -360,7 +360,10 @@ def test_masks_that_do_not_fit_are_refused():
     s = Structure.complete(3, ["{i j}"])
     with pytest.raises(
         IncidenceError,
-        match=r"masked needs a mask of the 3 entries of `\{i j\}`, True for those to keep; got torch.int64",
+        match=(
+            r"masked needs a mask of the 3 entries of `\{i j\}`, True for those to keep; got"
+            r" torch.int64"
+        ),
     ):
         s.masked("{i j}", torch.tensor([0, 1, 2]))
     for mask in (None, "abc", [0, 1, 2], [[True], [True, False]]):

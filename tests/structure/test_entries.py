@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from torch.utils._pytree import tree_leaves
 
 from incidence.algebra import EquivariantMap, Pattern
+from incidence.engine.plan import plan_of
 from incidence.errors import IncidenceError
-from incidence.plans import plan_of
 from incidence.structure import Structure
 from tests.nn.sparse_maps import ALL
 from tests.structure.listing import entries_of

@@ -198,8 +198,9 @@ def test_an_example_does_not_change():
 
 def test_an_example_says_what_it_has():
     s = Structure(2, {"{i j}": [[0], [1]]})
-    assert repr(Example(s, {}, {"i": torch.zeros(2)})) == (
-        "Example(Structure(num_nodes=2, '{i j}': 1 entry), features={}, target={'i': [2]})"
+    assert (
+        repr(Example(s, {}, {"i": torch.zeros(2)}))
+        == "Example(Structure(num_nodes=2, '{i j}': 1 entry), features={}, target={'i': [2]})"
     )
 
 
@@ -301,7 +302,10 @@ EDGE = Structure(3, {"{i j}": [[0], [1]], "bond={i j}": [[1], [2]]})
     [
         (
             (3,),
-            r"the first argument is a Structure; got int. Call Example\(structure, features, target\)",
+            (
+                r"the first argument is a Structure; got int. Call Example\(structure, features,"
+                r" target\)"
+            ),
         ),
         ((EDGE, torch.zeros(3, 1)), "features map patterns to tensors.*got Tensor"),
         ((EDGE, {"i": [[0.0]]}), r"features\['i'\] must be a tensor; got list"),
@@ -355,7 +359,10 @@ def test_what_does_not_fit_is_refused(arguments, message):
         (EDGE, "a batch is of examples or of structures; number 1 is a Structure among examples"),
         (
             Example(EDGE, {}),
-            r"examples of a batch have the same features; number 0 has \['i'\] and number 1 has \[\]",
+            (
+                r"examples of a batch have the same features; number 0 has \['i'\] and number 1 has"
+                r" \[\]"
+            ),
         ),
         (
             Example(EDGE, {"i": torch.zeros(3, 2)}),

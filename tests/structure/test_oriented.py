@@ -1,4 +1,6 @@
-"""Oriented faces in structures: the column of an entry is its reference orientation, and whatever moves the entry keeps it."""
+"""Oriented faces in structures: the column of an entry is its reference orientation, and whatever
+moves the entry keeps it.
+"""
 
 from itertools import permutations, product
 from math import prod
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from incidence.algebra import Pattern
 from incidence.errors import IncidenceError
 from incidence.structure import Example, Structure, collate, pack, uncollate
-from incidence.structure.data import orientations
+from incidence.structure.arrange import orientations
 from tests.algebra.brute_force import sign
 from tests.structure.listing import (
     entries_of,
@@ -236,7 +238,10 @@ def test_reversing_refuses_what_has_no_orientation_to_choose():
         structure.reverse("i <i j>")
     with pytest.raises(IncidenceError, match="it has no oriented face"):
         structure.reverse("{i j}")
-    with pytest.raises(IncidenceError, match="reverse needs a mask, or different rows of 0 to 0"):
+    with pytest.raises(
+        IncidenceError,
+        match="reverse needs a mask of the 1 entries of `<i j>`, or different rows of 0 to 0",
+    ):
         structure.reverse("<i j>", [1])
 
 

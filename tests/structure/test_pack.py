@@ -1,4 +1,6 @@
-"""Packed structures: a batch is taken from the store by ranges, and is what collating the structures one by one gives."""
+"""Packed structures: a batch is taken from the store by ranges, and is what collating the
+structures one by one gives.
+"""
 
 import copy
 import pickle
@@ -10,14 +12,15 @@ from hypothesis import strategies as st
 
 from incidence import IncidenceError, Structure, collate, pack
 from incidence.nn import Linear
+from tests.cases import some
+from tests.engine.comparing import assert_same_plan
 from tests.nn.sparse_maps import ALL, IDS, features_for, layer_for, outputs, parts_for
-from tests.plans.comparing import assert_same_plan
 from tests.structure.random_structures import random_structure
 
 SIZES = (4, 0, 5, 1, 3)
 
 
-@pytest.mark.parametrize(("text", "max_overlap"), ALL, ids=IDS)
+@pytest.mark.parametrize(("text", "max_overlap"), some(ALL), ids=IDS)
 def test_a_packed_batch_computes_what_a_collated_one_computes(text, max_overlap):
     layer = layer_for(text, max_overlap, ["sum", "max"])
     loose = parts_for(layer.map, SIZES)
@@ -30,7 +33,7 @@ def test_a_packed_batch_computes_what_a_collated_one_computes(text, max_overlap)
             torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize(("text", "max_overlap"), ALL, ids=IDS)
+@pytest.mark.parametrize(("text", "max_overlap"), some(ALL), ids=IDS)
 def test_the_plan_of_a_packed_batch_is_the_one_that_would_be_built(text, max_overlap):
     layer = layer_for(text, max_overlap)
     loose = parts_for(layer.map, SIZES)
@@ -45,7 +48,7 @@ def test_a_plan_is_made_once_for_all_batches(monkeypatch):
     packed = pack(parts_for(layer.map, SIZES))
     layer.plan(packed[0])
     monkeypatch.setattr(
-        "incidence.plans.build_plan", lambda *args: pytest.fail("the plan was built again")
+        "incidence.engine.plan.build_plan", lambda *args: pytest.fail("the plan was built again")
     )
     for numbers in ([0, 2], [2, 4, 3], [4]):
         batch = collate([packed[k] for k in numbers])
@@ -62,7 +65,7 @@ def test_a_layer_on_a_packed_batch_needs_no_index(monkeypatch):
     batch = collate([packed[2], packed[0]])
     with monkeypatch.context() as patch:
         patch.setattr(
-            "incidence.structure.batch._Index._make",
+            "incidence.structure.batch._LazyIndex._compute",
             lambda *args: pytest.fail("the index was made"),
         )
         assert batch.num_entries("(i j)") == sum(packed[k].num_entries("(i j)") for k in (2, 0)) > 0

@@ -1,4 +1,6 @@
-"""Samples: the entries inside of what was reached, with their old numbers; every neighbour as likely; bad wishes are refused."""
+"""Samples: the entries inside of what was reached, with their old numbers; every neighbour as
+likely; bad wishes are refused.
+"""
 
 import pickle
 
@@ -7,7 +9,6 @@ import torch
 
 import incidence as inc
 from incidence.errors import IncidenceError
-from incidence.structure.edit import induced
 from incidence.structure.sampling import prepare_samples
 from tests.structure.random_structures import random_structure
 
@@ -58,7 +59,7 @@ def test_with_all_neighbours_a_sample_is_the_structure_induced_by_the_ball(texts
     assert {(which, node) for which, nodes in kept.items() for node in nodes.tolist()} == ball
     assert kept[sort][:2].tolist() == seeds
     assert found.seeds[sort].tolist() == [0, 1]
-    expected, rows = induced(s, kept)
+    expected, rows = s._induced_with_rows(kept)
     assert found.structure == expected
     for pattern in s.patterns:
         assert found.rows(pattern).tolist() == rows[pattern].tolist()
@@ -68,10 +69,8 @@ def test_of_each_node_at_most_so_many_neighbours_are_drawn_and_all_if_there_are_
     star = inc.Structure(9, {"{i j}": [[0] * 8, list(range(1, 9))]})
     assert star.sample([0], sizes=[3]).structure.num_nodes == 4
     assert star.sample([0], sizes=[20]).structure.num_nodes == 9
-    assert star.sample([1], sizes=[2, 3]).structure.num_nodes in (
-        4,
-        5,
-    )  # the centre, then three of its neighbours, one perhaps the seed
+    # the centre, then three of its neighbours, one perhaps the seed
+    assert star.sample([1], sizes=[2, 3]).structure.num_nodes in (4, 5)
     assert star.sample([0], hops=1, sizes=0).structure.num_nodes == 1
 
 
@@ -101,7 +100,7 @@ def test_a_prepared_structure_is_sampled_without_making_lists(texts, monkeypatch
     seeds = {sorted(s.counts)[-1]: [5, 2]}
     with monkeypatch.context() as patch:
         patch.setattr(
-            "incidence.structure.incidences._find",
+            "incidence.structure.incidences._list_incidences",
             lambda *args: pytest.fail("the lists were made again"),
         )
         patch.setattr(
@@ -141,11 +140,8 @@ def test_features_and_targets_go_along_and_targets_are_those_of_the_seeds():
     assert found.features[""].shape == (1, 2)
     assert found.rows("").tolist() == [0]
     assert found.target["i"].tolist() == [2, 1, -1, -1]
-    assert found.target["{i j}"].nan_to_num(-7).tolist() == [
-        -7,
-        1,
-        -7,
-    ]  # that between the seeds alone
+    # that between the seeds alone
+    assert found.target["{i j}"].nan_to_num(-7).tolist() == [-7, 1, -7]
     assert found.seeds.tolist() == [0, 1]
 
 
@@ -178,9 +174,12 @@ def test_a_sampled_example_moves_and_pickles_with_its_seeds():
         ),
         (lambda s: s.sample([0], sizes=[2, "3"]), "sizes are numbers of neighbours.*got '3'"),
         (lambda s: s.sample([0], sizes=[-2]), "sizes are numbers of neighbours.*got -2"),
-        (lambda s: s.sample([3], hops=1), "sample needs different nodes of 0 to 2"),
-        (lambda s: s.sample([1, 1], hops=1), "sample needs different nodes"),
-        (lambda s: s.sample([True], hops=1), "sample needs node numbers, or a mask of the 3 nodes"),
+        (lambda s: s.sample([3], hops=1), "sample needs different numbers of 0 to 2"),
+        (lambda s: s.sample([1, 1], hops=1), "sample needs different numbers"),
+        (
+            lambda s: s.sample([True], hops=1),
+            "sample needs different numbers of 0 to 2, or a mask, of the 3 nodes",
+        ),
         (lambda s: s.sample({"user": [0]}, hops=1), "sample: no nodes of sort `user` here"),
         (
             lambda s: inc.collate([s, s]).sample([0], hops=1),

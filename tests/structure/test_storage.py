@@ -1,4 +1,6 @@
-"""Structures in files: what is written is read back; what is damaged is refused; nothing is executed."""
+"""Structures in files: what is written is read back; what is damaged is refused; nothing is
+executed.
+"""
 
 import errno
 import pickle
@@ -15,6 +17,7 @@ import torch
 from incidence.algebra import EquivariantMap
 from incidence.errors import IncidenceError, TooLargeError
 from incidence.structure import Example, Structure, collate
+from tests.cases import some
 from tests.little_memory import little_memory
 from tests.nn.sparse_maps import ALL, IDS, structure_for
 
@@ -34,7 +37,7 @@ def batch() -> Structure:
 
 
 @pytest.mark.parametrize("sizes", [(4,), (4, 0, 3)], ids=["one", "batch"])
-@pytest.mark.parametrize(("text", "max_overlap"), ALL, ids=IDS)
+@pytest.mark.parametrize(("text", "max_overlap"), some(ALL), ids=IDS)
 def test_what_is_saved_is_loaded(text, max_overlap, sizes, tmp_path):
     m = EquivariantMap(text, max_overlap)
     structure = collate([structure_for(m, n, seed=n) for n in sizes])
@@ -241,7 +244,10 @@ def test_an_archive_that_unpacks_to_more_than_is_allowed_is_refused_before_it_do
 ):
     monkeypatch.setenv("INCIDENCE_MAX_GB", "0.01")
     np.savez_compressed(tmp_path / "file.npz", **{"format": np.array(1), **NODES, name: LARGE})
-    said = r"file\.npz, unpacked, would take at least 0\.0156 GB, and 0\.01 GB are allowed\. If that is meant, set INCIDENCE_MAX_GB to more"
+    said = (
+        r"file\.npz, unpacked, would take at least 0\.0156 GB, and 0\.01 GB are allowed\. If that"
+        r" is meant, set INCIDENCE_MAX_GB to more"
+    )
     with little_memory(), pytest.raises(TooLargeError, match=said):
         Structure.load(tmp_path / "file.npz")
 
@@ -305,7 +311,10 @@ def test_nodes_of_which_a_file_has_only_the_number_are_limited(tmp_path):
         np.savez(file, format=np.array(1), **{"nodes/node": np.array([0, 10**15])})
     with pytest.raises(
         IncidenceError,
-        match=r"1,000,000,000,000,000 nodes, .* would take at least 7\.45e\+06 GB, and 2 GB are allowed",
+        match=(
+            r"1,000,000,000,000,000 nodes, .* would take at least 7\.45e\+06 GB, and 2 GB are"
+            r" allowed"
+        ),
     ):
         Structure.load(tmp_path / "file")
 

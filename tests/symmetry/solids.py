@@ -1,4 +1,6 @@
-"""Small geometric objects from formulas, for the tests of symmetry: nodes, faces, and the structure they make."""
+"""Small geometric objects from formulas, for the tests of symmetry: nodes, faces, and the structure
+they make.
+"""
 
 from itertools import combinations, product
 
@@ -78,7 +80,9 @@ def icosahedron() -> Structure:
 
 
 def soccer_ball() -> Structure:
-    """The truncated icosahedron: a node for each end of an edge; 90 edges, 12 pentagons and 20 hexagons."""
+    """The truncated icosahedron: a node for each end of an edge; 90 edges, 12 pentagons and 20
+    hexagons.
+    """
     solid = icosahedron_faces()
     number = {
         end: k
@@ -132,7 +136,9 @@ def paley(q: int) -> Structure:
 
 
 def rook(n: int) -> Structure:
-    """The fields of a board, joined where a rook goes: strongly regular, with (n!)^2 2 symmetries."""
+    """The fields of a board, joined where a rook goes: strongly regular, with (n!)^2 2
+    symmetries.
+    """
     fields = list(product(range(n), repeat=2))
     is_near = [
         sum(x == y for x, y in zip(fields[a], fields[b], strict=True)) == 1

@@ -13,8 +13,7 @@ import incidence as inc
 from incidence.errors import IncidenceError, MissingExtraError, TooLargeError
 from incidence.structure import Structure, collate
 from incidence.symmetry import automorphisms
-from incidence.symmetry.coloured import coloured_graph
-from incidence.symmetry.search import find_symmetries
+from incidence.symmetry.search import coloured_graph, find_symmetries
 from tests.data_folder import data_folder
 from tests.structure.listing import entries_of
 from tests.structure.random_structures import random_structure
@@ -200,10 +199,8 @@ def test_copies_of_one_thing_may_be_exchanged_and_turned(name):
 def test_a_thousand_twins_take_no_time_and_have_two_to_the_thousand_symmetries(name, count):
     spine = [(v, v + 1) for v in range(count - 1)]
     twins = [(v, count + 2 * v + side) for v in range(count) for side in (0, 1)]
-    tail = [
-        (0, 3 * count),
-        (3 * count, 3 * count + 1),
-    ]  # without it the spine could be turned round
+    # without it the spine could be turned round
+    tail = [(0, 3 * count), (3 * count, 3 * count + 1)]
     assert (
         automorphisms(
             solids.structure_of(3 * count + 2, {"{i j}": spine + twins + tail}), engine(name)
@@ -221,7 +218,9 @@ def test_strongly_regular_graphs_are_done_by_both_engines(name):
 
 
 def graph6(line: str) -> Structure:
-    """Reads one graph of up to 62 nodes: bits of the upper triangle, column by column, six to a character."""
+    """Reads one graph of up to 62 nodes: bits of the upper triangle, column by column, six to a
+    character.
+    """
     n, *rest = (ord(c) - 63 for c in line.removeprefix(">>graph6<<"))
     bits = [x >> k & 1 for x in rest for k in range(5, -1, -1)]
     pairs = [(i, j) for j in range(n) for i in range(j)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from incidence.errors import IncidenceError
 from incidence.structure import Structure, collate
 from incidence.symmetry import Group, automorphisms
-from incidence.symmetry.orbits import connect, number_orbits
+from incidence.symmetry.group import connect, number_orbits
 from tests.symmetry import solids
 
 

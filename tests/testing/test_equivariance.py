@@ -285,11 +285,8 @@ def sends_edges_to_the_node_called_i(x: Tensor, s: Structure) -> Tensor:
 
 def mixed() -> Structure:
     pairs = [[0, 1, 0, 2, 3], [1, 2, 0, 0, 3]]
-    meetings = [
-        [1, 0, 2, 0],
-        [0, 1, 3, 3],
-        [2, 1, 3, 1],
-    ]  # the second and the third are equal edges
+    # the second and the third are equal edges
+    meetings = [[1, 0, 2, 0], [0, 1, 3, 3], [2, 1, 3, 1]]
     return Structure(4, {"{i j}": [[0, 1, 3], [1, 2, 2]], "[i j]": pairs, "{i j} {i k}": meetings})
 
 
@@ -308,7 +305,10 @@ def test_what_reads_the_letter_order_of_an_unordered_face_is_found(broken, input
     x = torch.randn(structure.num_entries(inputs), 2, generator=torch.Generator().manual_seed(0))
     with pytest.raises(
         AssertionError,
-        match="the same entries written in another letter order give another result: the output `i` differs",
+        match=(
+            "the same entries written in another letter order give another result: the output `i`"
+            " differs"
+        ),
     ):
         assert_equivariant(broken, x, structure, inputs=inputs, outputs="i")
 
@@ -398,6 +398,6 @@ def test_an_output_of_other_rows_asks_for_its_pattern():
     with pytest.raises(IncidenceError, match="for one row per structure it is outputs=''"):
         assert_equivariant(lambda x, s: x.sum(0, keepdim=True), nodes(graph()), graph(), inputs="i")
     with pytest.raises(
-        IncidenceError, match="a module gives a tensor or a dict of tensors; got tuple"
+        IncidenceError, match="a module returns a tensor or a dict of tensors; got tuple"
     ):
         assert_equivariant(lambda x, s: (x, x), nodes(graph()), graph(), inputs="i")

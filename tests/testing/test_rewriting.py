@@ -45,9 +45,8 @@ def test_rewriting_finds_every_assignment_of_an_entry(text):
             for other in every
             if entry_of(pattern, list(other)) == entry_of(pattern, list(column))
         }
-        assert found == (
-            same - {column} or {column}
-        )  # a lone entry is never left as it was, if it can be helped
+        # a lone entry is never left as it was, if it can be helped
+        assert found == (same - {column} or {column})
 
 
 def test_rewriting_keeps_sorts_apart_and_leaves_ordered_faces_alone():

@@ -62,6 +62,9 @@ def test_random_structures_may_have_no_nodes():
 def test_patterns_with_more_than_a_lone_open_face_are_refused():
     with pytest.raises(
         IncidenceError,
-        match=r"random structures have lone open faces, such as `\{i \.\.\.\}`; `i \{i \.\.\.\}` has more",
+        match=(
+            r"random structures have lone open faces, such as `\{i \.\.\.\}`; `i \{i \.\.\.\}` has"
+            r" more"
+        ),
     ):
         random_structure(4, ["i {i ...}"])

@@ -81,7 +81,9 @@ def test_a_directed_cycle_and_a_complete_graph_need_different_layers():
 
 
 def poset(faces: dict[int, list[frozenset[int]]]) -> dict[tuple[int, int], list[int]]:
-    """For every pair of ranks, how many faces of the higher rank contain each face of the lower, and the other way."""
+    """For every pair of ranks, how many faces of the higher rank contain each face of the lower,
+    and the other way.
+    """
     return {
         (a, b): [sum(x <= y or y <= x for y in faces[b]) for x in faces[a]]
         for a in faces
@@ -103,7 +105,9 @@ def test_the_poset_of_the_cube_is_that_of_the_figure():
 
 
 def test_incidence_in_the_cube_is_what_the_operators_count():
-    """A face contains another iff it shares all of its nodes: the operator that matches them all."""
+    """A face contains another iff it shares all of its nodes: the operator that matches
+    them all.
+    """
     cube = solids.cube()
     operator = Linear("{i j} -> {i j k l}", 1, 1).operator(2, cube).to_dense()
     assert operator.sum(1).tolist() == [4.0] * 6
@@ -119,7 +123,9 @@ def test_the_soccer_ball_has_faces_of_two_sizes_and_one_rank():
 
 
 def test_faces_of_one_rank_are_incident_iff_they_share_one_of_the_rank_below():
-    """On the soccer ball: two polygons that share an edge. Every pentagon touches five hexagons, every hexagon six polygons."""
+    """On the soccer ball: two polygons that share an edge. Every pentagon touches five hexagons,
+    every hexagon six polygons.
+    """
     ball = solids.soccer_ball()
     members = [set() for _ in range(32)]
     for node, face in ball["face"].T.tolist():
@@ -143,7 +149,9 @@ def incidence_of_k3() -> Structure:
 
 
 def relaxed_term(kept: tuple[int, int]) -> torch.Tensor:
-    """One operation of the relaxed layer on the two channels of the example: n = 1, 10, 100 and e = 2, 20, 200."""
+    """One operation of the relaxed layer on the two channels of the example: n = 1, 10, 100 and e =
+    2, 20, 200.
+    """
     structure = incidence_of_k3()
     nodes, edges = (
         torch.tensor([[1.0], [10.0], [100.0]], dtype=D),

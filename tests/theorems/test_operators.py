@@ -48,7 +48,9 @@ def test_the_rule_is_what_composition_gives():
 
 
 def test_the_constants_depend_on_the_number_of_nodes_and_may_vanish():
-    """The paper's sign for 'up to constants' hides this: on two nodes the square of an operator loses a term."""
+    """The paper's sign for 'up to constants' hides this: on two nodes the square of an operator
+    loses a term.
+    """
     terms = multiplication_rule(2, 2, 2, 1, 1)
     assert [terms[k]({"node": 2}) for k in (0, 1)] == [4, 0]
 
@@ -63,7 +65,7 @@ def test_sizes_that_are_no_whole_numbers_are_refused(numbers):
 
 def test_operators_that_keep_too_many_nodes_are_refused():
     with pytest.raises(
-        IncidenceError, match="an operator keeps at most as many nodes as its faces have"
+        IncidenceError, match="an operator matches at most as many nodes as its faces have"
     ):
         multiplication_rule(1, 2, 2, 2, 1)
 
@@ -72,10 +74,8 @@ def test_the_table_has_nine_operators_and_each_sends_edges_to_nodes_as_its_name_
     table = nine_operators()
     named = [name for row in table.values() for name in row if name != "-"]
     assert len(named) == len(set(named)) == EquivariantMap("i, {i j} -> i, {i j}").dimension == 9
-    assert table["partially pooled edges"] == (
-        "W(2->1)_1",
-        "W(2->2)_1",
-    )  # the paper has W(2->2)_1 twice
+    # the paper has W(2->2)_1 twice
+    assert table["partially pooled edges"] == ("W(2->1)_1", "W(2->2)_1")
 
 
 FACES = {1: "i", 2: "(i j)", 3: "(i j k)"}

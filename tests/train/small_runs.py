@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
 import incidence as inc
 from incidence.errors import IncidenceError
+from incidence.train.evaluation import Score, Scored
 
 
 def graphs(count: int, is_classes: bool = False) -> list[inc.Example]:
-    """Cycles with a few chords; the target is how many edges there are, or whether there are many."""
+    """Cycles with a few chords; the target is how many edges there are, or whether there
+    are many.
+    """
     generator = torch.Generator().manual_seed(0)
     found = []
     for _ in range(count):
@@ -38,8 +41,24 @@ def graphs(count: int, is_classes: bool = False) -> list[inc.Example]:
     return found
 
 
+def as_scored(
+    predicted: torch.Tensor,
+    target: torch.Tensor,
+    metrics: Mapping[str, float],
+    baseline: Mapping[str, float],
+    places: Sequence[tuple[int, int]],
+    by_target: Mapping[str, tuple[dict[str, float], dict[str, float]]] | None = None,
+) -> Scored:
+    """Predictions of a part with given metrics."""
+    each = {name: Score(*both) for name, both in (by_target or {}).items()}
+    score = Score(dict(metrics), dict(baseline))
+    return Scored(predicted, target, score, list(places), each)
+
+
 def in_child(work: Callable[[], object]) -> int:
-    """Runs something in a process of its own; gives what it ended with: 0, 2 for a refusal, or minus the signal that killed it."""
+    """Runs something in a process of its own; gives what it ended with: 0, 2 for a refusal, or
+    minus the signal that killed it.
+    """
     return ended(started(work))
 
 

@@ -1,4 +1,6 @@
-"""The order of the data: every example once in an epoch, in batches of like size, and shares that make up each batch."""
+"""The order of the data: every example once in an epoch, in batches of like size, and shares that
+make up each batch.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from torch import Tensor
 
 import incidence as inc
 from incidence.structure import Structure
-from incidence.train.batches import Examples, Order, loader, seed_of
+from incidence.train.batches import ExampleBatches, Order, loader, seed_of
 
 SIZES = [(1, 1), (7, 3), (64, 64), (65, 64), (40, 8), (100, 33)]
 
@@ -34,9 +36,8 @@ def test_processes_share_every_batch(count, size, world):
     shares = [numbers(Order(count, size, seed=3, share=(rank, world))) for rank in range(world)]
     assert all(part for share in shares for part in share)
     assert sorted(k for share in shares for part in share for k in part) == list(range(count))
-    if count // world >= len(
-        whole
-    ):  # else there are fewer batches, so that each has something for every process
+    # else there are fewer batches, so that each has something for every process
+    if count // world >= len(whole):
         assert all(
             [k for part in parts for k in part] == batch
             for batch, *parts in zip(whole, *shares, strict=True)
@@ -87,7 +88,9 @@ def test_a_batch_is_changed_in_the_same_way_in_the_same_epoch():
         return torch.cat(
             [
                 batch.features["i"]
-                for batch in loader(Examples(examples, shake), Order(6, 2, 0, epoch=lambda: epoch))
+                for batch in loader(
+                    ExampleBatches(examples, shake), Order(6, 2, 0, epoch=lambda: epoch)
+                )
             ]
         )
 
@@ -99,5 +102,5 @@ def test_a_loader_draws_nothing_from_the_generator_of_the_run():
     examples = [inc.Example(Structure(2, {}), {"i": torch.ones(2, 1)})]
     torch.manual_seed(0)
     before = torch.get_rng_state()
-    list(loader(Examples(examples), Order(1, 1, 0)))
+    list(loader(ExampleBatches(examples), Order(1, 1, 0)))
     assert torch.equal(torch.get_rng_state(), before)

@@ -36,7 +36,7 @@ def quick_pages() -> Iterator[None]:
     """Pages of runs are tested elsewhere, and take longer than these runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "incidence.train.sweep.tell", lambda run: run.folder.report.write_text("a page")
+            "incidence.train.sweep.finish", lambda run: run.folder.report.write_text("a page")
         )
         yield
 
@@ -60,9 +60,8 @@ def test_a_sweep_has_a_run_for_every_combination(swept, numbers):
 
 
 def test_runs_stand_by_their_metric_with_what_differs_and_what_they_cost(swept, capsys):
-    assert (
-        main(["compare", *sorted(map(str, swept.iterdir()))]) == 0
-    )  # as the shell would write runs/*
+    # as the shell would write runs/*
+    assert main(["compare", *sorted(map(str, swept.iterdir()))]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert re.fullmatch(
         r"numbers.npz: test rmse, against [\d.]+ for the mean of the training data", lines[0]
@@ -140,9 +139,8 @@ def test_classes_are_better_the_higher_and_other_data_stands_apart(
     assert values == sorted(values, reverse=True)
     assert " %" in str(found)
     assert str(found).count("against") == 2
-    assert (
-        str(found).splitlines()[-1].split()[1] == "parameters,"
-    )  # a run alone differs from none on the same data
+    # a run alone differs from none on the same data
+    assert str(found).splitlines()[-1].split()[1] == "parameters,"
     assert "seed=1" in str(found)
 
 
@@ -217,7 +215,7 @@ def test_a_file_is_no_run_unless_it_stands_beside_some(swept, tmp_path, capsys):
     (tmp_path / "sol.csv").write_text("smiles,expt\n")
     assert main(["compare", str(swept / "hidden=4"), str(tmp_path / "sol.csv")]) == 1
     assert (
-        f"passed over: {tmp_path / 'sol.csv'} is a file, and no folder of a run"
+        f"skipped: {tmp_path / 'sol.csv'} is a file, and no folder of a run"
         in capsys.readouterr().err
     )
 
@@ -229,7 +227,7 @@ def test_runs_that_are_not_finished_are_named_and_the_rest_is_compared(swept, tm
     assert main(["compare", str(tmp_path / "copy"), str(tmp_path / "empty")]) == 1
     found = capsys.readouterr()
     assert found.out.count("parameters") == 1
-    assert "hidden=4 is not finished: go on with `incidence train --resume" in found.err
+    assert "hidden=4 is not finished: continue it with `incidence train --resume" in found.err
     assert "empty is no folder of a run" in found.err
 
 
@@ -299,7 +297,9 @@ def test_a_sweep_that_was_stopped_goes_on_where_it_was(
     done = {path.parent.name: path.read_bytes() for path in out.glob("*/model.safetensors")}
     assert list(done) == ["hidden=4"]
     stamps = {name: (out / name / "model.safetensors").stat().st_mtime_ns for name in done}
-    assert f"stopped; go on with: incidence sweep {file} --out {out}\n" in capsys.readouterr().err
+    assert (
+        f"stopped; continue with: incidence sweep {file} --out {out}\n" in capsys.readouterr().err
+    )
     assert main(["sweep", str(file), "--out", str(out)]) == 0
     told = capsys.readouterr().err
     assert [line for line in told.splitlines() if line.startswith("Run")] == [
@@ -318,9 +318,9 @@ def test_a_sweep_that_is_stopped_between_runs_says_how_to_go_on_in_words_that_ca
 
     monkeypatch.chdir(tmp_path)
     Path("my sizes.yaml").write_text(SWEPT.format(data=numbers))
-    monkeypatch.setattr("incidence.train.sweep.tell", stop)
+    monkeypatch.setattr("incidence.train.sweep.finish", stop)
     with pytest.raises(
-        Interrupted, match=r"stopped; go on with: incidence sweep 'my sizes\.yaml'$"
+        Interrupted, match=r"stopped; continue with: incidence sweep 'my sizes\.yaml'$"
     ) as error:
         sweep(Path("my sizes.yaml"))
     assert error.value.folder.path == Path("runs/my sizes/hidden=4")
@@ -334,7 +334,7 @@ def test_a_run_of_a_sweep_that_fails_is_named_and_the_others_go_on(numbers, tmp_
     assert main(["sweep", str(file), "--out", str(tmp_path / "out"), "--json"]) == 1
     found = capsys.readouterr()
     assert len(json.loads(found.out)["runs"]) == 1
-    assert "passed over: whole=nonsense: " in found.err
+    assert "skipped: whole=nonsense: " in found.err
 
 
 @pytest.mark.parametrize(
@@ -359,6 +359,6 @@ def test_a_folder_of_something_else_is_left_alone(swept, tmp_path, capsys):
     assert main(["sweep", str(tmp_path / "s.yaml"), "--out", str(tmp_path)]) == 2
     assert "has something in it that is no sweep: give another --out" in capsys.readouterr().err
     assert main(["sweep", str(tmp_path / "s.yaml"), "--out", str(swept)]) == 2
-    assert "was begun with other options" in capsys.readouterr().err
+    assert "was started with other options" in capsys.readouterr().err
     assert main(["sweep", str(tmp_path / "s.yaml"), "--out", str(tmp_path / "s.yaml" / "x")]) == 2
     assert "no folder can be made for the sweep" in capsys.readouterr().err

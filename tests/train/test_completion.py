@@ -1,4 +1,6 @@
-"""Runs that complete what is known: ratings from a table to predictions for pairs, beside their baseline."""
+"""Runs that complete what is known: ratings from a table to predictions for pairs, beside their
+baseline.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from incidence.cli import main
 from incidence.data import Task
 from incidence.errors import IncidenceError
 from incidence.train import resume, train
-from incidence.train.evaluate import Evaluation, Scored
+from incidence.train.evaluation import Evaluation
+from tests.train.small_runs import as_scored
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +109,8 @@ def test_new_pairs_are_predicted_wherever_the_folder_is(run, tmp_path, capsys):
         assert main(["predict", str(moved), str(tmp_path / "pairs.csv")]) == 0
     found = capsys.readouterr()
     assert (
-        "1 of `user` not in the data of the model (zoe): predicted as if nothing were known about them."
-        in found.err
+        "1 of `user` not in the data of the model (zoe): predicted as if nothing were known about"
+        " them." in found.err
     )
     rows = list(csv.DictReader(io.StringIO(found.out)))
     assert [(row["user"], row["movie"], row["note"]) for row in rows] == [
@@ -128,12 +131,18 @@ def test_a_model_predicts_for_frames_and_says_what_it_needs(run):
         model.predict(pandas.DataFrame({"user": ["u2"], "film": ["m1"]}))
     with pytest.raises(
         IncidenceError,
-        match=r"there is no file .*; this model predicts for rows of a table with the columns user and movie",
+        match=(
+            r"there is no file .*; this model predicts for rows of a table with the columns user"
+            r" and movie"
+        ),
     ):
         model.predict("CCO")
     with pytest.raises(
         IncidenceError,
-        match="predicts for rows of tables with the columns user and movie: give paths or data frames; got int",
+        match=(
+            "predicts for rows of tables with the columns user and movie: give paths or data"
+            " frames; got int"
+        ),
     ):
         model.predict([3])
     with pytest.raises(IncidenceError, match="row 0: an entry has at least two nodes; got u2 "):
@@ -243,7 +252,10 @@ def test_hits_that_everybody_has_are_told_as_such(linked, capsys):
     notes = inc.load(linked).evaluate().notes()
     for part in ("train", "validation", "test"):
         absent = sum(row["part"] == part and row["target"] == "absent" for row in rows)
-        told = f"The {part} part has {absent} absent links, too few for hits@50: 100 % whatever is predicted."
+        told = (
+            f"The {part} part has {absent} absent links, too few for hits@50: 100 % whatever is"
+            " predicted."
+        )
         assert (f"{told} Draw more with --data-options negatives=5." in notes) == (
             10 <= absent < 50
         )
@@ -256,7 +268,7 @@ def test_hits_that_everybody_has_are_told_as_such(linked, capsys):
 
 def test_ranks_with_enough_absent_links_are_told_without_a_note(run):
     absent = torch.arange(120) % 2
-    scored = Scored(torch.rand(120, 2), absent, {}, {}, [(0, k) for k in range(120)])
+    scored = as_scored(torch.rand(120, 2), absent, {}, {}, [(0, k) for k in range(120)])
     links = Task("classification", ("absent", "present"), ranks=(10, 50))
     data = replace(inc.load(run).evaluate().data, task=links)
     assert Evaluation(data, {"test": scored}).notes() == []
@@ -350,7 +362,9 @@ def test_a_set_of_nodes_comes_back_as_the_cell_that_it_was(text, columns, groupe
 
 
 def test_links_between_two_sorts_are_learned_and_reported(tmp_path, capsys):
-    """Who is of the same kind is linked: no number tells, as users and movies have the same ones."""
+    """Who is of the same kind is linked: no number tells, as users and movies have the same
+    ones.
+    """
     pairs = [(u, m) for u in range(20) for m in range(16) if (u + m) % 2 and (3 * u + m) % 5]
     (tmp_path / "seen.csv").write_text("user,movie\n" + "".join(f"{u},{m}\n" for u, m in pairs))
     words = [
@@ -371,7 +385,6 @@ def test_links_between_two_sorts_are_learned_and_reported(tmp_path, capsys):
     found = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [(row["user"], row["movie"]) for row in found] == [("3", "3"), ("19", "0"), ("0", "15")]
     (tmp_path / "ask.csv").write_text("user,movie\n3,3\n3,17\n")
-    with pytest.warns(
-        UserWarning, match=r"1 of `movie` not in the data of the model \(17\)"
-    ):  # though there is a user 17
+    # though there is a user 17
+    with pytest.warns(UserWarning, match=r"1 of `movie` not in the data of the model \(17\)"):
         inc.load(tmp_path / "run").predict(tmp_path / "ask.csv")

@@ -1,4 +1,6 @@
-"""Options: typed, the same in files, on the command line and in Python; recipes fill only what was left open."""
+"""Options: typed, the same in files, on the command line and in Python; recipes fill only what was
+left open.
+"""
 
 from __future__ import annotations
 
@@ -66,9 +68,8 @@ def test_every_option_has_a_flag_that_gives_the_same_value(name):
 
 
 def test_a_config_prints_as_what_makes_it_again():
-    assert (
-        repr(Config(hidden=8, epochs=50, aggr="sum")) == "Config(hidden=8, aggr=('sum',))"
-    )  # 50 is the default
+    # 50 is the default
+    assert repr(Config(hidden=8, epochs=50, aggr="sum")) == "Config(hidden=8, aggr=('sum',))"
     assert repr(Config()) == "Config()"
 
 
@@ -111,12 +112,18 @@ def test_a_value_of_the_wrong_type_is_refused(name):
         ({"warmup": 3}, "the option `warmup` is at most 1; got 3.0"),
         ({"seed": 2**64}, "the option `seed` is at most"),
         ({"data_seed": 2**64}, "the option `data_seed` is at most"),
-        ({"precision": "bf16-true"}, "the option `precision` is one of 32-true, 64-true, 16-mixed, bf16-mixed; got 'bf16-true'"),
+        (
+            {"precision": "bf16-true"},
+            (
+                "the option `precision` is one of 32-true, 64-true, 16-mixed, bf16-mixed; got"
+                " 'bf16-true'"
+            ),
+        ),
         ({"keep": "first"}, "the option `keep` is one of last, best; got 'first'"),
         ({"aggr": []}, r"the option `aggr` is a text or a list of texts; got \[\]"),
         ({"aggr": ["sum", 3]}, "the option `aggr` is a text or a list of texts"),
     ],
-)  # fmt: skip
+)
 def test_values_out_of_bounds_are_refused(options, message):
     with pytest.raises(IncidenceError, match=message):
         Config(**options)
@@ -227,7 +234,8 @@ def test_a_config_that_is_a_pipe_is_refused(tmp_path):
 def test_nothing_in_a_file_is_executed(tmp_path):
     touched = tmp_path / "touched"
     (tmp_path / "c.yaml").write_text(
-        f"data: !!python/object/apply:pathlib.Path.touch [!!python/object/apply:pathlib.Path ['{touched}']]\n"
+        "data: !!python/object/apply:pathlib.Path.touch [!!python/object/apply:pathlib.Path"
+        f" ['{touched}']]\n"
     )
     with pytest.raises(IncidenceError, match="cannot be read"):
         read_yaml(tmp_path / "c.yaml")
@@ -276,9 +284,8 @@ def test_there_is_a_recipe_for_every_reader():
 
 
 def test_a_recipe_fills_only_what_was_not_given():
-    config = Config(lr=0.5, epochs=Config().epochs).with_recipe(
-        RECIPES["mesh"]
-    )  # the default, but the user said so
+    # the default, but the user said so
+    config = Config(lr=0.5, epochs=Config().epochs).with_recipe(RECIPES["mesh"])
     assert (config.lr, config.epochs) == (0.5, Config().epochs)
     assert config.batch_size == RECIPES["mesh"]["batch_size"]
     assert config.model == "mesh"
@@ -298,8 +305,8 @@ def test_a_recipe_may_tell_the_options_of_its_lift(
     numbers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(RECIPES, "example", {"model": "local-fgnn", "data_options": ("k=3",)})  # type: ignore[misc]
-    assert prepare(Config(data=str(numbers))).lift_options == {"k": 3}
-    assert prepare(Config(data=str(numbers), model="graph")).lift_options == {}
+    assert prepare(Config(data=str(numbers))).lift.options == {"k": 3}
+    assert prepare(Config(data=str(numbers), model="graph")).lift.options == {}
 
 
 def test_no_recipe_changes_a_run_that_has_begun():

@@ -1,4 +1,6 @@
-"""Several labels, yes or no each: they are learned as probabilities, measured one by one, and told by name."""
+"""Several labels, yes or no each: they are learned as probabilities, measured one by one, and told
+by name.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,10 @@ from incidence.cli import main
 from incidence.data import DataSet, Task, load
 from incidence.errors import IncidenceError
 from incidence.train import Run, train
-from incidence.train.cards import badness, cards
-from incidence.train.evaluate import Scored, metrics_of, update
-from incidence.train.ranking import average_precision
-from incidence.train.report import tell
-from tests.train.small_runs import graphs
+from incidence.train.metrics import average_precision, metrics_of, update
+from incidence.train.report import finish
+from incidence.train.report.example_gallery import badness, gallery
+from tests.train.small_runs import as_scored, graphs
 
 SMALL: dict[str, Any] = {
     "epochs": 2,
@@ -58,7 +59,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         }
     )
     assert found is not None
-    tell(found)
+    finish(found)
     return found
 
 
@@ -142,7 +143,7 @@ def test_labels_are_learned_better_than_by_a_guess(run):
     assert scored.baseline["auc"] == 0.5
     assert scored.metrics["accuracy"] > scored.baseline["accuracy"]
     torch.testing.assert_close(
-        scored.predicted, run.predictor.predict(inc.collate(run.prepared.parts.train))
+        scored.predicted, run.predictor.predict(inc.collate(run.experiment.parts.train))
     )
     assert 0 <= float(scored.predicted.min()) <= float(scored.predicted.max()) <= 1
 
@@ -154,8 +155,8 @@ def test_smoothed_labels_keep_scores_from_running_away(tmp_path):
             {
                 **SMALL,
                 "out": str(tmp_path / str(smoothing)),
-                "epochs": 30,
-                "lr": 0.05,
+                "epochs": 8,
+                "lr": 0.2,
                 "label_smoothing": smoothing,
             },
             load(labelled()),
@@ -174,9 +175,8 @@ def test_every_label_is_told_alone(run):
     page = run.folder.report.read_text()
     assert "Each target alone, on the test part" in page
     assert '<details class="targets"' in page
-    assert page.count("<table>") == page.count(
-        '<div class="scroll"><table>'
-    )  # none is cut where the page is narrow
+    # none is cut where the page is narrow
+    assert page.count("<table>") == page.count('<div class="scroll"><table>')
     assert 'class="roc"' in page
     assert "auc on the test part" in page
 
@@ -188,12 +188,14 @@ def test_several_numbers_are_told_one_by_one_too(tmp_path):
     ]
     done = train({**SMALL, "out": str(tmp_path / "run")}, load(numbers))
     scored = done.evaluation.parts["train"]
-    alone = scored.of_targets["target 1"]
+    alone = scored.by_target["target 1"]
     off = (scored.predicted - scored.target)[:, 1]
-    assert alone[0]["rmse"] == pytest.approx(float(off.square().mean().sqrt()), rel=1e-5)
-    assert alone[1]["rmse"] == pytest.approx(float(scored.target[:, 1].std(correction=0)), rel=1e-5)
-    assert scored.of_targets["target 0"][1]["rmse"] == pytest.approx(
-        alone[1]["rmse"] / 10, rel=1e-5
+    assert alone.metrics["rmse"] == pytest.approx(float(off.square().mean().sqrt()), rel=1e-5)
+    assert alone.baseline["rmse"] == pytest.approx(
+        float(scored.target[:, 1].std(correction=0)), rel=1e-5
+    )
+    assert scored.by_target["target 0"].baseline["rmse"] == pytest.approx(
+        alone.baseline["rmse"] / 10, rel=1e-5
     )
 
 
@@ -209,7 +211,9 @@ def test_predictions_of_labels_are_probabilities_by_name(run):
     assert found.csv().splitlines()[0] == "name,p(label 0),p(label 1),p(label 2)"
     with pytest.raises(
         IncidenceError,
-        match=r"predicts probabilities of labels \(label 0, label 1, label 2\): they are in `.values`",
+        match=(
+            r"predicts probabilities of labels \(label 0, label 1, label 2\): they are in `.values`"
+        ),
     ):
         _ = found.classes
     assert "multilabel of label 0, label 1, label 2" in repr(model)
@@ -219,7 +223,10 @@ def test_data_with_other_labels_is_refused(run):
     model = inc.load(run.folder.path)
     with pytest.raises(
         IncidenceError,
-        match="was trained for the labels label 0, label 1, label 2 for the whole structure, and the data has",
+        match=(
+            "was trained for the labels label 0, label 1, label 2 for the whole structure, and the"
+            " data has"
+        ),
     ):
         model.evaluate(load([example.replace(target=example.target[:2]) for example in labelled()]))
 
@@ -228,7 +235,7 @@ def test_the_worst_labels_are_told_first():
     task = Task("multilabel", tuple("abcdef"))
     predicted = torch.tensor([[0.9, 0.2, 0.5, 0.6, 0.1, 0.1], [0.1, 0.2, 0.1, 0.6, 0.1, 0.1]])
     target = torch.tensor([[0.0, 0.0, torch.nan, 1.0, 1.0, 0.0], [0.0] * 6])
-    scored = Scored(predicted, target, {}, {}, [(0, 0), (1, 0)])
+    scored = as_scored(predicted, target, {}, {}, [(0, 0), (1, 0)])
     assert badness(task, scored).tolist() == pytest.approx([2.5 / 5, 1.2 / 6])
     data = DataSet(
         "labels",
@@ -237,10 +244,11 @@ def test_the_worst_labels_are_told_first():
         (),
         "example",
     )
-    [worst], _ = cards(data, scored)
+    [worst], _ = gallery(data, scored)
     assert (
-        worst.told
-        == "e: is 1, predicted 10 %; a: is 0, predicted 90 %; d: is 1, predicted 60 %; b: is 0, predicted 20 %; and 1 more"
+        worst.caption
+        == "e: is 1, predicted 10 %; a: is 0, predicted 90 %; d: is 1, predicted 60 %; b: is 0,"
+        " predicted 20 %; and 1 more"
     )
 
 
@@ -277,10 +285,9 @@ def test_a_table_with_several_yes_and_no_columns_becomes_a_model_by_the_command_
 
 
 def test_a_model_of_labels_is_exported(run, tmp_path):
-    pytest.importorskip("onnxruntime")
     model = inc.load(run.folder.path)
-    model.export(tmp_path / "labels.onnx")
+    model.export(tmp_path / "labels.pt2")
     some = labelled(5)
     torch.testing.assert_close(
-        inc.load(tmp_path / "labels.onnx").predict(some).values, model.predict(some).values
+        inc.load(tmp_path / "labels.pt2").predict(some).values, model.predict(some).values
     )

@@ -12,22 +12,28 @@ from incidence.train import launch
 
 
 def test_a_run_says_what_it_does_before_torch_is_loaded():
-    code = "import sys; sys.modules['torch'] = sys.modules['numpy'] = None; from incidence.cli import main; main(['train'])"
+    code = (
+        "import sys; sys.modules['torch'] = sys.modules['numpy'] = None; from incidence.cli import"
+        " main; main(['train'])"
+    )
     told = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stderr.splitlines()
     assert told[:2] == [
-        "Training on solubility (all options: incidence train --help)",
+        "Training on solubility (options: incidence train --help)",
         "Loading torch and Lightning ...",
     ]
 
 
 def test_a_run_that_goes_on_says_so_before_torch_is_loaded():
-    code = "import sys; sys.modules['torch'] = None; from incidence.cli import main; main(['train', '--resume', 'runs/a'])"
+    code = (
+        "import sys; sys.modules['torch'] = None; from incidence.cli import main; main(['train',"
+        " '--resume', 'runs/a'])"
+    )
     told = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stderr.splitlines()
-    assert told[:2] == ["Going on with runs/a", "Loading torch and Lightning ..."]
+    assert told[:2] == ["Resuming runs/a", "Loading torch and Lightning ..."]
 
 
 def test_the_first_process_is_told_by_what_started_it(monkeypatch):
@@ -39,11 +45,13 @@ def test_the_first_process_is_told_by_what_started_it(monkeypatch):
 
 
 def loads(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Whether garbage is looked for while a module loads, what is done about it after that, and whether it is looked for in the end."""
+    """Whether garbage is looked for while a module loads, what is done about it after that, and
+    whether it is looked for in the end.
+    """
     told: list[object] = []
-    monkeypatch.setattr(launch, "need", lambda *_: told.append(gc.isenabled()))
     monkeypatch.setattr(gc, "freeze", lambda: told.append("frozen"))
-    launch.load("run", "a test")
+    with launch.loading("a test"):
+        told.append(gc.isenabled())
     return [*told, gc.isenabled()]
 
 

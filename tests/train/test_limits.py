@@ -1,4 +1,6 @@
-"""Limits of what data sets and runs are read from: packed tables, pipes, names that no disk can have."""
+"""Limits of what data sets and runs are read from: packed tables, pipes, names that no disk can
+have.
+"""
 
 import os
 

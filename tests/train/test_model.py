@@ -1,10 +1,11 @@
-"""`inc.load`: a trained model predicts for whatever can be loaded, says what it is, and is measured on other data."""
+"""`inc.load`: a trained model predicts for whatever can be loaded, says what it is, and is measured
+on other data.
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +19,8 @@ import incidence as inc
 from incidence.data import Split
 from incidence.errors import IncidenceError
 from incidence.geometry.convert import to_pyg
-from incidence.train.folder import RunFolder
-from incidence.train.sources import reads_of
+from incidence.train.inputs import records_of
+from incidence.train.run_folder import RunFolder
 from tests.train.small_runs import graphs
 
 SMALL: dict[str, Any] = {"epochs": 1, "batch_size": 16, "hidden": 4, "depth": 1}
@@ -190,11 +191,11 @@ def test_a_new_table_may_name_its_smiles_otherwise_or_not_at_all(molecules, tmp_
     }.items():
         (tmp_path / name).write_text(text)
         errors = []
-        found = [one.example for one in reads_of(tmp_path / name, spec, errors)]
+        found = [one.example for one in records_of(tmp_path / name, spec, errors)]
         assert not errors
         torch.testing.assert_close(molecules.predict(found).values, expected)
     (tmp_path / "d.csv").write_text("what,n\nfoo,1\nbar,2\n")
-    assert not list(reads_of(tmp_path / "d.csv", spec, errors))
+    assert not list(records_of(tmp_path / "d.csv", spec, errors))
     assert "has no column `smiles`; it has: what, n" in str(errors[0])
 
 
@@ -240,7 +241,7 @@ def test_what_cannot_be_read_is_passed_over(molecules, tmp_path):
     assert (
         str(found.passed_over[0]) == "there is no file C1CC, and it is no SMILES that can be read."
     )
-    assert repr(found).splitlines()[-1].startswith("2 passed over, the first: ")
+    assert repr(found).splitlines()[-1].startswith("2 skipped, the first: ")
 
 
 @pytest.mark.parametrize(
@@ -250,7 +251,10 @@ def test_what_cannot_be_read_is_passed_over(molecules, tmp_path):
         ([], "there is nothing to predict for"),
         (
             3,
-            "a model predicts for names, files, folders, data frames, examples, graphs of PyG and data sets; got int",
+            (
+                "a model predicts for names, files, folders, data frames, examples, graphs of PyG"
+                " and data sets; got int"
+            ),
         ),
         ([3], "got list of int"),
         ({"a": 3}, "got dict"),
@@ -266,7 +270,10 @@ def test_molecules_of_rdkit_are_asked_for_as_smiles(molecules):
     for what, got in (([mol, mol], "list of Mol"), (mol, "Mol")):
         with pytest.raises(
             IncidenceError,
-            match=rf"predicts for SMILES, names, .*; got {got}\. Molecules of RDKit are given as SMILES",
+            match=(
+                rf"predicts for SMILES, names, .*; got {got}\. Molecules of RDKit are given as"
+                r" SMILES"
+            ),
         ):
             molecules.predict(what)
 
@@ -345,7 +352,10 @@ def test_a_table_is_measured_by_the_target_of_the_model(molecules, tmp_path):
 def test_data_for_another_task_is_refused(numbers_model):
     with pytest.raises(
         IncidenceError,
-        match="the model was trained for 1 number for the whole structure, and the data has the classes",
+        match=(
+            "the model was trained for 1 number for the whole structure, and the data has the"
+            " classes"
+        ),
     ):
         numbers_model.evaluate(graphs(6, is_classes=True))
 
@@ -410,7 +420,8 @@ def test_a_run_on_data_given_in_python_asks_for_it_again(tmp_path):
     run = inc.train.train({**SMALL, "model": "graph", "out": str(tmp_path / "run")}, data)
     model = inc.load(run.folder.path)
     with pytest.raises(
-        IncidenceError, match=r"is not at hand, or was given in Python: say evaluate\(data\)"
+        IncidenceError,
+        match=r"was given in Python, or is missing: give it again as evaluate\(data\)",
     ):
         model.evaluate()
     assert "test" in model.evaluate(data).parts
@@ -464,7 +475,7 @@ def test_a_description_whose_values_are_of_other_types_is_refused(
 def test_a_name_that_no_model_of_the_hub_has_is_refused(name, monkeypatch):
     pytest.importorskip("huggingface_hub")
     with pytest.raises(
-        IncidenceError, match="is no folder of a model, and cannot be had from the Hub"
+        IncidenceError, match="is no folder of a model, and cannot be loaded from the Hub"
     ):
         inc.train.Model.from_pretrained(name)
 
@@ -472,12 +483,3 @@ def test_a_name_that_no_model_of_the_hub_has_is_refused(name, monkeypatch):
 def test_a_home_that_nobody_has_is_no_run():
     with pytest.raises(IncidenceError, match="is no folder of a run"):
         inc.load("~nobody_at_all/run")
-
-
-def test_loading_without_its_library_names_the_extra():
-    code = "import sys; sys.modules['safetensors'] = None\nimport incidence as inc\ninc.load('run')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (
-        "MissingExtraError: training needs safetensors, which is not installed: pip install 'incidence[train]'."
-        in done.stderr
-    )

@@ -1,4 +1,6 @@
-"""Predictions of a finished run, wherever its folder is, for files of every kind; and its metrics."""
+"""Predictions of a finished run, wherever its folder is, for files of every kind; and its
+metrics.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ import torch
 
 import incidence as inc
 from incidence.cli import main
-from incidence.data import DataSet, Read, Reader, Split, Task, reader
+from incidence.data import READERS, DataSet, Reader, Record, Split, Task, reader
 from incidence.errors import IncidenceError
 from incidence.train import evaluate_run, predict, resume, train
 from incidence.train.prediction import _nodes
@@ -99,16 +101,25 @@ KINDS: dict[str, Any] = {
 }
 
 
+class Runs(dict[str, Path]):
+    """Finished runs for files of every kind, trained on first use, in folders that were moved."""
+
+    def __init__(self, factory: pytest.TempPathFactory) -> None:
+        super().__init__()
+        self.factory = factory
+
+    def __missing__(self, name: str) -> Path:
+        data, options = KINDS[name]
+        folder = self.factory.mktemp(name)
+        train({**SMALL, **options, "data": data(folder), "out": str(folder / "first")})
+        self[name] = folder / "moved"
+        shutil.move(folder / "first", self[name])
+        return self[name]
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Finished runs for files of every kind, in folders that were moved since."""
-    made = {}
-    for name, (data, options) in KINDS.items():
-        folder = tmp_path_factory.mktemp(name)
-        train({**SMALL, **options, "data": data(folder), "out": str(folder / "first")})
-        made[name] = folder / "moved"
-        shutil.move(folder / "first", made[name])
-    return made
+    return Runs(tmp_path_factory)
 
 
 def files(folder: Path) -> dict[str, Path]:
@@ -146,8 +157,8 @@ def test_files_of_every_kind_are_predicted_by_a_run_that_moved(kind, count, runs
 def test_predictions_are_those_of_the_training_code(runs, capsys):
     run = resume(runs["example"])
     scored = run.evaluation.parts["test"]
-    numbers = run.prepared.data.splits[0].test.tolist()
-    main(["predict", str(runs["example"]), run.prepared.config.data])
+    numbers = run.experiment.data.splits[0].test.tolist()
+    main(["predict", str(runs["example"]), run.experiment.config.data])
     rows = table(capsys.readouterr().out)
     assert list(rows[0]) == ["name", "predicted target"]
     assert [float(rows[k]["predicted target"]) for k in numbers] == pytest.approx(
@@ -240,7 +251,7 @@ def test_hydrogens_that_are_counted_leave_the_numbers_of_atoms_as_they_are(tmp_p
 
 def test_nodes_of_hyperedges_are_all_told():
     structure = inc.Structure(4, {"{i ...}": [[0, 1, 1, 2, 3], [0, 0, 1, 1, 1]]})
-    assert _nodes(Read("x", inc.Example(structure)), "{i ...}") == ["0 1", "1 2 3"]
+    assert _nodes(Record("x", inc.Example(structure)), "{i ...}") == ["0 1", "1 2 3"]
 
 
 def test_files_of_one_name_in_two_folders_are_told_apart(runs, tmp_path, monkeypatch, capsys):
@@ -264,7 +275,7 @@ def test_a_broken_file_is_named_and_the_rest_is_predicted(runs, tmp_path, capsys
     assert [Path(name.split(":")[0]).name for name in names] == ["half.sdf"] * 2 + ["new.sdf"] * 3
     told = found.err.splitlines()
     assert len(told) == 3
-    assert all(line.startswith("incidence: passed over: ") for line in told)
+    assert all(line.startswith("incidence: skipped: ") for line in told)
     assert all(
         name in line
         for name, line in zip(("absent.sdf", "broken.sdf", "half.sdf"), told, strict=True)
@@ -304,7 +315,7 @@ MOLECULES = "id,smiles,value,note\n" + "".join(
 )
 
 
-@pytest.mark.filterwarnings("default:.*passed over")
+@pytest.mark.filterwarnings("default:.*skipped")
 def test_names_and_columns_travel_from_a_table_to_predictions_and_back(tmp_path, capsys):
     path = tmp_path / "mine.csv"
     path.write_text(MOLECULES + "m20,C(,1,broken\nm21,CN,,without a value\n")
@@ -328,8 +339,8 @@ def test_names_and_columns_travel_from_a_table_to_predictions_and_back(tmp_path,
         == 0
     )
     assert (
-        f"incidence: mine: 1 of 22 were passed over, as they cannot be read:\n  {path}, line 22: RDKit"
-        in capsys.readouterr().err
+        f"incidence: mine: skipped 1 of 22 records that cannot be read:\n  {path}, line 22:"
+        " RDKit" in capsys.readouterr().err
     )
     rows = table((run / "predictions.csv").read_text())
     assert list(rows[0]) == [
@@ -413,7 +424,7 @@ def test_what_no_reader_foresaw_is_the_error_of_one_file(runs, tmp_path, monkeyp
         return known.read(path, errors, **options)
 
     known = reader("graph")
-    monkeypatch.setattr("incidence.data.graphs.GRAPH", Reader(known.suffixes, read))
+    monkeypatch.setitem(READERS, "graph", Reader(known.suffixes, read))
     (tmp_path / "odd.edges").write_text(ring(5))
     errors: list[IncidenceError] = []
     _, found = predict(runs["graph"], [tmp_path / "odd.edges", files(tmp_path)["graph"]], errors)
@@ -477,7 +488,7 @@ def test_a_graph_whose_lift_fails_is_named(runs, tmp_path, capsys):
         )
         == 1
     )
-    assert "passed over: " in (told := capsys.readouterr().err)
+    assert "skipped: " in (told := capsys.readouterr().err)
     assert "lone.npz" in told
 
 
@@ -501,8 +512,8 @@ def test_a_table_is_written_at_once_or_not_at_all(runs, tmp_path, capsys):
     )
     assert main(["predict", str(runs["graph"]), str(file), "--out", str(tmp_path)]) == 2
     assert (
-        f"{tmp_path} is a folder, and predictions are one file: give --out {tmp_path / 'predicted.csv'}."
-        in capsys.readouterr().err
+        f"{tmp_path} is a folder, and predictions are one file: give --out"
+        f" {tmp_path / 'predicted.csv'}." in capsys.readouterr().err
     )
 
 
@@ -573,8 +584,8 @@ def test_a_run_is_not_evaluated_on_another_task(runs, tmp_path, capsys):
     assert main(["evaluate", str(runs["example"]), "--data", str(tmp_path / "other.npz")]) == 2
     told = capsys.readouterr().err
     assert (
-        "the model was trained for 1 number for the whole structure, and the data has the classes class 0, class 1 for the whole"
-        in told
+        "the model was trained for 1 number for the whole structure, and the data has the classes"
+        " class 0, class 1 for the whole" in told
     )
 
 
@@ -595,7 +606,7 @@ def test_a_target_of_other_data_may_have_another_name_which_is_told(runs, tmp_pa
         == 0
     )
     told = capsys.readouterr()
-    assert told.out.splitlines()[-1] == "other tells no parts, so all of it is for testing."
+    assert told.out.splitlines()[-1] == "other defines no parts, so all of it is for testing."
     assert (
         told.err == "incidence: the model predicts `value`, and is compared with `SOL` of other.\n"
     )
@@ -611,12 +622,12 @@ def test_a_target_of_other_data_may_have_another_name_which_is_told(runs, tmp_pa
     [("validation", "0.1"), ("split", "3"), ("data-seed", "5"), ("data-options", "a=1")],
 )
 def test_rows_of_training_are_not_scored_as_others(runs, flag, value, capsys):
-    own = resume(runs["example"]).prepared.config.data
+    own = resume(runs["example"]).experiment.config.data
     for more in ([], ["--data", own]):
         assert main(["evaluate", str(runs["example"]), f"--{flag}", value, *more]) == 2
         assert (
-            f"leave out --{flag}: in other parts of its own data there are rows that the run was trained on"
-            in capsys.readouterr().err
+            f"leave out --{flag}: other parts of the data of the run have rows that it was trained"
+            " on" in capsys.readouterr().err
         )
 
 

@@ -106,7 +106,7 @@ def test_the_time_before_a_kill_counts(numbers: Path, whole: Path, tmp_path: Pat
 
     def slow(self: Training) -> None:
         own(self)
-        time.sleep(0.5)
+        time.sleep(0.15)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Training, "on_train_epoch_start", slow)
@@ -116,27 +116,21 @@ def test_the_time_before_a_kill_counts(numbers: Path, whole: Path, tmp_path: Pat
             == -signal.SIGKILL
         )
     resume(tmp_path / "run")
-    assert _seconds(tmp_path / "run") >= 1.0
+    assert _seconds(tmp_path / "run") >= 0.3  # of two epochs
     _assert_same_bits(tmp_path / "run", whole)
     before = _seconds(tmp_path / "run")
     resume(tmp_path / "run", epochs=6)
     assert before < _seconds(tmp_path / "run") < before + 30  # it is counted once
 
 
-def test_a_checkpoint_that_kept_no_time_is_gone_on_from(whole: Path, tmp_path: Path) -> None:
-    path = tmp_path / "old"
-    shutil.copytree(whole, path)
-    content = torch.load(path / "checkpoints" / "last.ckpt", weights_only=True)
-    [state] = [one for one in content["callbacks"].values() if "seconds" in one]
-    del state["seconds"]
-    torch.save(content, path / "checkpoints" / "last.ckpt")
-    resume(path)
-    _assert_same_bits(path, whole)
-    assert _seconds(path) >= _seconds(whole)
-
-
 @pytest.mark.parametrize(
-    "model", ["ppgn", "local-fgnn", "subgraph", pytest.param("transformer", marks=pytest.mark.slow)]
+    "model",
+    [
+        "ppgn",
+        pytest.param("local-fgnn", marks=pytest.mark.exhaustive),
+        pytest.param("subgraph", marks=pytest.mark.exhaustive),
+        pytest.param("transformer", marks=pytest.mark.slow),
+    ],
 )
 def test_a_killed_run_of_products_and_attention_ends_with_the_same_bits(
     model: str, numbers: Path, tmp_path: Path
@@ -173,7 +167,7 @@ def test_a_run_of_a_version_that_knew_fewer_settings_is_resumed_and_loaded(
     resume(path)
     _assert_same_bits(path, whole)
     predictor, _ = RunFolder.open(path).load()
-    assert predictor.net.operations is None
+    assert predictor.net.settings.operations is None
 
 
 def test_a_finished_run_goes_on_for_more_epochs(whole: Path, tmp_path: Path) -> None:
@@ -184,14 +178,13 @@ def test_a_finished_run_goes_on_for_more_epochs(whole: Path, tmp_path: Path) -> 
     after = (path / "history.csv").read_text().splitlines()
     assert after[: len(before)] == before
     assert len(after) == 1 + 6
-    assert (
-        float(after[-1].split(",")[-1]) < 1e-3 * 3e-3 < float(after[-2].split(",")[-1])
-    )  # a schedule of six epochs ends at 0
+    # a schedule of six epochs ends at 0
+    assert float(after[-1].split(",")[-1]) < 1e-3 * 3e-3 < float(after[-2].split(",")[-1])
     assert run is not None
     assert json.loads((path / "metrics.json").read_text())["epochs"] == 6
     assert "\nepochs: 6\n" in (path / "config.yaml").read_text()
     with pytest.raises(
-        IncidenceError, match="is for 6 epochs: a run goes on with as many or more; got 4"
+        IncidenceError, match="is for 6 epochs: a run continues for as many or more; got 4"
     ):
         resume(path, epochs=4)
     again = (path / "model.safetensors").read_bytes()

@@ -29,10 +29,10 @@ from incidence.errors import IncidenceError, TooLargeError
 from incidence.models import PRESETS
 from incidence.train import Config, Interrupted, RunFolder, resume, train
 from incidence.train.checkpoint import read
-from incidence.train.evaluate import Evaluation, Scored
+from incidence.train.evaluation import Evaluation
 from incidence.train.module import Training
-from incidence.train.report import page, summary
-from tests.train.small_runs import graphs, in_child
+from incidence.train.report import finish, summary
+from tests.train.small_runs import as_scored, graphs, in_child
 
 SMALL: dict[str, Any] = {
     "model": "i, {i j}",
@@ -164,7 +164,7 @@ def test_entries_of_one_structure_are_split(tmp_path):
     table = rows(tmp_path / "run" / "predictions.csv")
     assert {row["example"] for row in table} == {"0"}
     assert sorted(int(row["entry"]) for row in table) == list(range(whole.structure.total_nodes))
-    names = run.prepared.data.task.names
+    names = run.experiment.data.task.names
     assert all(row["target"] == names[whole.target["i"][int(row["entry"])]] for row in table)
 
 
@@ -209,7 +209,7 @@ def test_anything_that_is_data_can_be_trained_on(tmp_path):
         runs[0].evaluation.parts["test"].metrics["rmse"]
     }
     assert resume(runs[0].folder.path, frame).evaluation.metrics() == runs[0].evaluation.metrics()
-    assert runs[2].prepared.config.data == str(tmp_path / "alkanes.csv")
+    assert runs[2].experiment.config.data == str(tmp_path / "alkanes.csv")
 
 
 @pytest.mark.parametrize(
@@ -230,9 +230,12 @@ def test_what_is_learned_from_what_is_told_before_it_begins(tmp_path, capsys):
     run = train(
         {"epochs": 1, "hidden": 4, "depth": 1, "out": str(tmp_path / "run")}, frame, is_shown=True
     )
-    told = "frame: 10 rows to train on, 1 to validate on, 1 to test on; predicted: kind (2 classes); model: molecule"
+    told = (
+        "frame: 10 rows to train on, 1 to validate on, 1 to test on; predicting kind (2 classes);"
+        " model: molecule"
+    )
     assert capsys.readouterr().err.splitlines()[0] == told
-    page(run)
+    finish(run)
     assert "<dt>predicted</dt><dd>kind (2 classes)</dd>" in run.folder.report.read_text()
 
 
@@ -252,7 +255,7 @@ def test_a_part_without_any_target_has_no_metric(tmp_path):
         for k, e in enumerate(graphs(40))
     ]
     run = train({**SMALL, "out": str(tmp_path / "b")}, in_parts(bare))
-    page(run)
+    finish(run)
     assert "test rmse none" in summary(run)
     assert json.loads((tmp_path / "b" / "metrics.json").read_text())["test"]["rmse"] is None
 
@@ -370,9 +373,17 @@ def test_watching_needs_a_validation_part(options, tmp_path):
 
 def test_a_run_leaves_everything_in_its_folder(done):
     assert sorted(p.name for p in done.iterdir()) == [
-        "checkpoints", "config.yaml", "environment.json", "history.csv", "logs", "metrics.json", "model.json", "model.safetensors",
-        "plots", "predictions.csv",
-    ]  # fmt: skip
+        "checkpoints",
+        "config.yaml",
+        "environment.json",
+        "history.csv",
+        "logs",
+        "metrics.json",
+        "model.json",
+        "model.safetensors",
+        "plots",
+        "predictions.csv",
+    ]
     assert json.loads((done / "environment.json").read_text())["libraries"][
         "torch"
     ] == importlib.metadata.version("torch")
@@ -455,7 +466,7 @@ def test_a_prediction_can_be_traced_to_its_example(numbers, tmp_path):
     table = rows(tmp_path / "run" / "predictions.csv")
     assert sorted(int(row["example"]) for row in table) == list(range(40))
     assert all(float(row["target target"]) == targets[int(row["example"])] for row in table)
-    named = replace(run.prepared.data, names=[f"graph {k}" for k in range(40)])
+    named = replace(run.experiment.data, names=[f"graph {k}" for k in range(40)])
     train({**SMALL, "out": str(tmp_path / "named"), "epochs": 1}, named)
     assert [row["name"] for row in rows(tmp_path / "named" / "predictions.csv")] == [
         f"graph {row['example']}" for row in table
@@ -463,7 +474,7 @@ def test_a_prediction_can_be_traced_to_its_example(numbers, tmp_path):
 
 
 def test_metrics_that_are_not_finite_are_null():
-    far = Scored(
+    far = as_scored(
         torch.ones(1, 1), torch.ones(1, 1), {"rmse": float("inf")}, {"rmse": float("nan")}, [(0, 0)]
     )
     assert Evaluation(load(graphs(3)), {"test": far}).metrics() == {
@@ -505,7 +516,10 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not(done, numbers, t
 def test_a_run_prints_its_folder_and_its_metric_beside_the_baseline(done):
     run = resume(done)
     scored = run.evaluation.parts["test"]
-    told = f"test rmse {scored.metrics['rmse']:.4g}, against {scored.baseline['rmse']:.4g} for the mean of the training data"
+    told = (
+        f"test rmse {scored.metrics['rmse']:.4g}, against {scored.baseline['rmse']:.4g} for the"
+        " mean of the training data"
+    )
     assert repr(run) == f"Run({str(done)!r}: numbers: {told}; 2 epochs)"
     assert summary(run).startswith(f"numbers: {told}\n")
 
@@ -543,30 +557,30 @@ def test_whatever_a_run_has_prints_in_a_few_hundred_letters(done, tmp_path):
         }
     )
     for one in (run, rated):
-        data = one.prepared.data
+        data = one.experiment.data
         for value in (
             one,
             one.folder,
-            one.prepared,
-            one.prepared.parts,
-            one.prepared.spec,
+            one.experiment,
+            one.experiment.parts,
+            one.experiment.spec,
             one.evaluation,
             data,
             data.splits,
         ):
             assert len(repr(value)) < 600
     assert (
-        repr(run.prepared)
-        == "Prepared('numbers': train 32, validation 4, test 4; i, {i j} network, lift none)"
+        repr(run.experiment)
+        == "Experiment('numbers': train 32, validation 4, test 4; i, {i j} network, lift none)"
     )
-    assert repr(run.prepared.parts) == "Parts(train 32, validation 4, test 4)"
-    assert repr(run.prepared.data.splits) == "(Split(train 32, validation 4, test 4),)"
+    assert repr(run.experiment.parts) == "Parts(train 32, validation 4, test 4)"
+    assert repr(run.experiment.data.splits) == "(Split(train 32, validation 4, test 4),)"
     assert repr(run.folder) == f"RunFolder({str(done)!r})"
-    assert repr(run.prepared.spec).startswith(
+    assert repr(run.experiment.spec).startswith(
         "ModelSpec(regression of target; i, {i j} network that reads i: 3, {i j}: 1; trained on "
     )
     assert (
-        repr(rated.prepared.data.completion)
+        repr(rated.experiment.data.completion)
         == "Ratings(400 rows of `a:user b:movie`; nodes: 20 of sort user, 20 of sort movie)"
     )
 
@@ -584,13 +598,13 @@ def test_a_new_run_never_writes_into_a_folder_that_has_something(done, numbers, 
     before = content(done)
     with pytest.raises(
         IncidenceError,
-        match=r"is there already, and is not written over.*To go on with the run in it: .*--resume",
+        match=r"exists already, and is not written over.*To continue the run in it: .*--resume",
     ):
         train({**SMALL, "data": str(numbers), "out": str(done)})
     assert content(done) == before
     (tmp_path / "file").write_text("mine")
     with pytest.raises(
-        IncidenceError, match="is there already, and is not written over: choose another --out"
+        IncidenceError, match="exists already, and is not written over: choose another --out"
     ):
         train({**SMALL, "data": str(numbers), "out": str(tmp_path / "file")})
     with pytest.raises(IncidenceError, match="no folder can be made for the run"):
@@ -601,11 +615,23 @@ def test_a_new_run_never_writes_into_a_folder_that_has_something(done, numbers, 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"data": "solubility", "task": "classification"}, "the task is classification, and the targets of 'solubility' are for reg"),
-        ({"data": "no-such-data"}, "'no-such-data' is no data set and no file or folder. Data sets: solubility"),
+        (
+            {"data": "solubility", "task": "classification"},
+            "the task is classification, and the targets of 'solubility' are for reg",
+        ),
+        (
+            {"data": "no-such-data"},
+            "'no-such-data' is no data set and no file or folder. Data sets: solubility",
+        ),
         ({"data": "pyg:TUDataset/MUTAG"}, "--folder"),
-        ({"data": "solubility", "target": "x"}, "the data set 'solubility' has one target: leave out --target"),
-        ({"model": "mesh"}, r"the model 'mesh' reads `\{i j k\}`, and the data has features of .*: lift it"),
+        (
+            {"data": "solubility", "target": "x"},
+            "the data set 'solubility' has one target: leave out --target",
+        ),
+        (
+            {"model": "mesh"},
+            r"the model 'mesh' reads `\{i j k\}`, and the data has features of .*: lift it",
+        ),
         ({"model": "meshes"}, "no model 'meshes'"),
         ({"lift": "nonsense"}, "no lift 'nonsense'"),
         ({"split": 4}, "has splits 0 to 0; got 4"),
@@ -614,7 +640,7 @@ def test_a_new_run_never_writes_into_a_folder_that_has_something(done, numbers, 
         ({"accelerator": "abacus"}, "Lightning does not take these options"),
         ({"devices": 99}, "examples cannot be shared by 99 processes: use fewer --devices"),
     ],
-)  # fmt: skip
+)
 def test_options_that_do_not_fit_are_refused(options, message, numbers, tmp_path):
     with pytest.raises(IncidenceError, match=message):
         train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), **options})
@@ -646,7 +672,7 @@ def test_weights_that_run_away_are_told_and_never_saved(batch_size, what, number
     path = tmp_path / "run"
     with pytest.raises(
         IncidenceError,
-        match=what + r".* in epoch \d+: the weights have run away.*try a smaller learning rate",
+        match=what + r".* in epoch \d+: training has diverged.*Try a smaller learning rate",
     ):
         train(
             {
@@ -674,7 +700,7 @@ def test_the_checkpoint_before_a_runaway_stays(numbers, tmp_path, monkeypatch):
         return loss * torch.inf if self.current_epoch == 1 else loss
 
     monkeypatch.setattr(Training, "training_step", step)
-    with pytest.raises(IncidenceError, match="in epoch 2: the weights have run away"):
+    with pytest.raises(IncidenceError, match="in epoch 2: training has diverged"):
         train(
             {
                 **SMALL,
@@ -774,7 +800,10 @@ DAMAGES: dict[str, Any] = {
     ),
     "a pickle in a zip": (
         lambda p: torch.save({"state_dict": _Trap(p.parent / "trap")}, p),
-        r"last.ckpt is no checkpoint of a run: it has something other than tensors and plain values, and was not read\.$",
+        (
+            r"last.ckpt is no checkpoint of a run: it has something other than tensors and plain"
+            r" values, and was not read\.$"
+        ),
     ),
     "more than is allowed": (
         _large,
@@ -798,13 +827,13 @@ DAMAGES: dict[str, Any] = {
     ),
     "weights of no kind": (
         _with(lambda s: s.update(state_dict=3)),
-        "last.ckpt cannot be gone on from",
+        "cannot continue from .*last.ckpt",
     ),
     "other weights": (
         _with(lambda s: s.update(state_dict={"x": torch.ones(2)})),
-        "last.ckpt cannot be gone on from: .*Missing key",
+        "cannot continue from .*last.ckpt: .*Missing key",
     ),
-    "a number of loops": (_with(lambda s: s.update(loops=5)), "last.ckpt cannot be gone on from"),
+    "a number of loops": (_with(lambda s: s.update(loops=5)), "cannot continue from .*last.ckpt"),
     "empty loops": (
         _with(lambda s: s.update(loops={})),
         "last.ckpt is no checkpoint of a run, or is damaged: it has no 'loops'",
@@ -861,7 +890,7 @@ def test_data_that_has_changed_is_refused(numbers, tmp_path):
     )
     with pytest.raises(
         IncidenceError,
-        match=r"the data or the version of the library has changed since .* was begun: in_channels is",
+        match=(r"the version of the library has changed since .* was started: in_channels is"),
     ):
         resume(tmp_path / "run")
 
@@ -898,11 +927,17 @@ def test_best_weights_that_are_damaged_are_refused(damage, message, numbers, tmp
         ({"format": 2}, "has format 2; this version reads format 1. Update the library"),
         (
             {"format": 10**4000},
-            "has format a number of about 4,000 digits; this version reads format 1. Update the library",
+            (
+                "has format a number of about 4,000 digits; this version reads format 1. Update the"
+                " library"
+            ),
         ),
         (
             {"settings": {"hidden": 10**7}},
-            "is no description of a model, or is damaged: the option `hidden` is at most 1048576; got 1",
+            (
+                "is no description of a model, or is damaged: the option `hidden` is at most"
+                " 1048576; got 1"
+            ),
         ),
         (
             {"settings": {"depth": 10**9}},
@@ -1018,9 +1053,12 @@ def test_a_folder_that_cannot_be_made_is_refused(name, numbers, tmp_path):
 CHANGES: dict[str, Any] = {
     "a target": lambda e: e.replace(target=e.target + 1),
     "a feature": lambda e: e.replace(features={**e.features, "i": e.features["i"] + 1e-6}),
-    "a structure": lambda e: inc.Example(inc.Structure(e.structure.num_nodes, {"{i j}": e.structure["{i j}"][:, :-1]}),
-                                         {**e.features, "{i j}": e.features["{i j}"][:-1]}, e.target),
-}  # fmt: skip
+    "a structure": lambda e: inc.Example(
+        inc.Structure(e.structure.num_nodes, {"{i j}": e.structure["{i j}"][:, :-1]}),
+        {**e.features, "{i j}": e.features["{i j}"][:-1]},
+        e.target,
+    ),
+}
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
@@ -1032,7 +1070,7 @@ def test_one_example_that_has_changed_is_noticed(change, numbers, tmp_path):
     before = content(tmp_path / "run")
     with pytest.raises(
         IncidenceError,
-        match=r"has changed since .* was begun: fingerprint is .* Nothing was changed",
+        match=r"has changed since .* was started: fingerprint is .* Nothing was changed",
     ):
         resume(tmp_path / "run")
     assert content(tmp_path / "run") == before
@@ -1131,7 +1169,9 @@ def test_a_full_disk_is_told_and_leaves_whole_files(name, numbers, tmp_path):
         _full(patch, name)
         with pytest.raises(
             IncidenceError,
-            match=rf"the disk is full: .*{name} was not written, and what was there before is whole",
+            match=(
+                rf"the disk is full: .*{name} was not written, and what was there before is whole"
+            ),
         ):
             train({**SMALL, "data": str(numbers), "out": str(path)})
     assert not list(path.rglob(f"*{name}*"))
@@ -1146,7 +1186,7 @@ def test_a_full_disk_is_told_when_plots_are_drawn(copy, monkeypatch):
     run = resume(copy)
     _full(monkeypatch, "curves.png")
     with pytest.raises(IncidenceError, match=r"the disk is full: .*curves\.png was not written"):
-        page(run)
+        finish(run)
     assert not list((copy / "plots").iterdir())
 
 
@@ -1156,7 +1196,7 @@ def test_the_result_is_told_where_the_terminal_knows_no_braille(copy, monkeypatc
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "ascii"))
     told = summary(run)
     assert told.isascii()
-    assert all(word in told for word in ("|", "*", "Everything is in"))
+    assert all(word in told for word in ("|", "*", "Results are in"))
 
 
 def test_a_disk_that_fills_up_leaves_the_last_checkpoint(numbers, tmp_path, done):
@@ -1198,9 +1238,8 @@ def test_ctrl_c_says_how_to_go_on_and_the_same_bits_come_out(
         return own(self, batch, number)
 
     words = [f"--{key.replace('_', '-')}={value}" for key, value in SMALL.items()]
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # which is switched off where tests run in the background
+    # which is switched off where tests run in the background
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Training, "training_step", step)
@@ -1208,7 +1247,7 @@ def test_ctrl_c_says_how_to_go_on_and_the_same_bits_come_out(
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)
-    assert f"go on with: incidence train --resume {path}" in capsys.readouterr().err
+    assert f"continue with: incidence train --resume {path}" in capsys.readouterr().err
     assert not (path / "model.safetensors").exists()
     assert main(["train", "--resume", str(path)]) == 0
     assert (path / "model.safetensors").read_bytes() == (done / "model.safetensors").read_bytes()
@@ -1236,7 +1275,7 @@ def test_ctrl_c_while_a_checkpoint_is_written_is_told_as_any_other(
         patch.setattr(
             torch, "save", lambda content, file, **rest: own(content, Interrupting(file), **rest)
         )
-        with pytest.raises(Interrupted, match="stopped; go on with"):
+        with pytest.raises(Interrupted, match="stopped; continue with"):
             train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run")})
     assert not list((tmp_path / "run" / "checkpoints").iterdir())
     resume(tmp_path / "run")
@@ -1250,6 +1289,8 @@ def test_an_interrupted_run_names_its_folder(numbers, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Training, "training_step", stop)
-    with pytest.raises(Interrupted, match="stopped; go on with: incidence train --resume") as error:
+    with pytest.raises(
+        Interrupted, match="stopped; continue with: incidence train --resume"
+    ) as error:
         train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run")})
     assert error.value.folder.path == tmp_path / "run"

@@ -1,4 +1,6 @@
-"""Runs on one structure, some of whose nodes have labels: which options they get, what they learn, and metrics of two classes."""
+"""Runs on one structure, some of whose nodes have labels: which options they get, what they learn,
+and metrics of two classes.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,9 @@ from incidence.cli import main
 from incidence.data import Split, load
 from incidence.errors import IncidenceError
 from incidence.train import train
-from incidence.train.agreement import agreement
-from incidence.train.ranking import area_under_curve, hits_at
-from incidence.train.recipes import recipe_within, with_metric
-from incidence.train.report import tell
+from incidence.train.metrics import area_under_curve, hits_at
+from incidence.train.recipes import agreement, transductive_recipe, with_metric
+from incidence.train.report import finish
 from tests.structure.listing import entries_of
 from tests.structure.random_structures import random_structure
 
@@ -46,7 +47,7 @@ def in_parts(example: inc.Example, train: int, validation: int = 0):
 
 def test_options_follow_the_number_of_labels_and_the_parts():
     data = in_parts(two_groups(words=30), 10)
-    few = recipe_within(data, data.split())
+    few = transductive_recipe(data, data.split())
     assert (few["model"], few["scale"], few["optimizer"], "keep" in few) == (
         "diffusion",
         "rows",
@@ -54,11 +55,11 @@ def test_options_follow_the_number_of_labels_and_the_parts():
         False,
     )
     data = in_parts(two_groups(words=30), 40, 5)
-    many = recipe_within(data, data.split())
+    many = transductive_recipe(data, data.split())
     assert (many["model"], many["keep"], "optimizer" in many) == ("nodes", "best", False)
-    assert recipe_within(inc.data.load("solubility"), data.split()) == {}
+    assert transductive_recipe(inc.data.load("solubility"), data.split()) == {}
     dense = in_parts(two_groups().replace(features={"i": torch.randn(60, 90)}), 10)
-    assert recipe_within(dense, dense.split())["scale"] == "columns"
+    assert transductive_recipe(dense, dense.split())["scale"] == "columns"
 
 
 @pytest.mark.parametrize("text", ["{i j}", "{i ...}", "(i j)"])
@@ -123,7 +124,7 @@ def bipartite(words: int) -> inc.Example:
 
 def test_where_neighbours_are_not_alike_what_they_mean_is_learned():
     data = in_parts(bipartite(words=90), 40)
-    found = recipe_within(data, data.split())
+    found = transductive_recipe(data, data.split())
     assert (found["model"], found["dropout"], found["scale"], "through" in found) == (
         "nodes",
         0.5,
@@ -131,7 +132,7 @@ def test_where_neighbours_are_not_alike_what_they_mean_is_learned():
         False,
     )
     data = in_parts(bipartite(words=9), 40)
-    assert "dropout" not in recipe_within(data, data.split())
+    assert "dropout" not in transductive_recipe(data, data.split())
 
 
 @pytest.mark.parametrize(
@@ -147,7 +148,7 @@ def test_what_joins_nodes_is_hidden_if_it_has_an_order_or_differs(text, is_hidde
         data = in_parts(
             inc.Example(s, {"i": torch.ones(40, 2), text: x}, {"i": torch.arange(40) % 2}), 20
         )
-        found = recipe_within(data, data.split())
+        found = transductive_recipe(data, data.split())
         assert found.get("through") == (f"i, {text}" if wanted else None)
 
 
@@ -155,10 +156,10 @@ def test_labels_of_a_few_nodes_are_carried_to_the_others(tmp_path):
     """Twelve labels, and words that say something about every fifth node only."""
     data = in_parts(two_groups(words=20), 12)
     run = train({"out": str(tmp_path / "run"), "epochs": 60}, data)
-    assert run.prepared.config.model == "diffusion"
+    assert run.experiment.config.model == "diffusion"
     assert run.evaluation.parts["test"].metrics["accuracy"] > 0.85
     assert run.evaluation.parts["test"].metrics["auc"] > 0.9
-    tell(run)
+    finish(run)
     assert ">i, {i j} -&gt; i, {i j}</td>" in run.folder.report.read_text()
     alone = train({"out": str(tmp_path / "alone"), "epochs": 60, "hops": 0}, data)
     assert alone.evaluation.parts["test"].metrics["accuracy"] < 0.75
@@ -177,7 +178,11 @@ def test_with_a_validation_part_the_best_epoch_is_kept(tmp_path):
         },
         data,
     )
-    assert (run.prepared.config.model, run.prepared.config.keep, run.prepared.data.metric) == (
+    assert (
+        run.experiment.config.model,
+        run.experiment.config.keep,
+        run.experiment.data.metric,
+    ) == (
         "nodes",
         "best",
         "auc",
@@ -234,9 +239,9 @@ def test_the_area_under_the_curve_counts_pairs(seed):
 def test_ranking_metrics_of_one_class_only():
     scores = torch.tensor([0.2, 0.9])
     assert math.isnan(float(area_under_curve(scores, torch.tensor([True, True]))))
-    assert math.isnan(float(hits_at(scores, torch.tensor([False, False]), 1)))
-    assert float(hits_at(scores, torch.tensor([True, False]), 5)) == 1.0
-    assert float(hits_at(torch.tensor([0.5, 0.5]), torch.tensor([True, False]), 1)) == 0.0
+    assert math.isnan(float(hits_at(1, scores, torch.tensor([False, False]))))
+    assert float(hits_at(5, scores, torch.tensor([True, False]))) == 1.0
+    assert float(hits_at(1, torch.tensor([0.5, 0.5]), torch.tensor([True, False]))) == 0.0
 
 
 def test_one_graph_trains_in_batches_of_nodes_with_their_neighbours_and_the_same_again(tmp_path):
@@ -252,11 +257,10 @@ def test_one_graph_trains_in_batches_of_nodes_with_their_neighbours_and_the_same
         data,
     )
     assert run.evaluation.parts["test"].metrics["accuracy"] > 0.8
-    batches = run.prepared.batches
+    batches = run.experiment.batches
     assert len(batches) == 18
-    assert (
-        batches[7, [0, 3]] == batches[7, [0, 3]] != batches[8, [0, 3]]
-    )  # a seed says what is drawn
+    # a seed says what is drawn
+    assert batches[7, [0, 3]] == batches[7, [0, 3]] != batches[8, [0, 3]]
 
 
 @pytest.mark.parametrize(
@@ -264,12 +268,12 @@ def test_one_graph_trains_in_batches_of_nodes_with_their_neighbours_and_the_same
     [
         (
             {"neighbours": "10;10"},
-            "neighbours are told for every step, as in --neighbours 10,10, or all,all; got '10;10'",
+            "neighbours are given for every step, as in --neighbours 10,10, .*; got '10;10'",
         ),
-        ({"neighbours": "-1,5"}, "neighbours are told for every step"),
+        ({"neighbours": "-1,5"}, "neighbours are given for every step"),
         (
             {"neighbours": "5,5", "model": "relational"},
-            "this one looks at all: add --operations local",
+            "this one has some: add --operations local",
         ),
         (
             {"neighbours": "5,5", "batch_size": 5, "devices": 50},
@@ -287,7 +291,9 @@ def test_neighbours_that_cannot_be_drawn_are_answered(options, message, tmp_path
 def test_neighbours_are_for_nodes_of_one_structure(tmp_path):
     with pytest.raises(
         IncidenceError,
-        match=r"--neighbours is for one structure whose nodes have targets; the data has \d+ examples",
+        match=(
+            r"--neighbours is for one structure whose nodes have targets; the data has \d+ examples"
+        ),
     ):
         train({"out": str(tmp_path / "run"), "epochs": 1, "neighbours": "5,5"})
     whole = two_groups()

@@ -1,4 +1,5 @@
-r"""The paper's closed formulas, and where they agree with the exact numbers (docs/math.md section 14).
+r"""The closed formulas of the paper, and where they equal the exact numbers (docs/math.md section
+14).
 
 - Stirling numbers of the second kind: `stirling`; Bell numbers: `bell`
 - $\tau^{M \to M'}$ for directed faces: `tau`; $\tau_{symm}$ for undirected ones: `tau_symm`
@@ -11,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
+from itertools import accumulate, product
 from math import comb, factorial
+from typing import Any
 
 from incidence.algebra.maps import EquivariantMap, as_map
 from incidence.algebra.multilinear import MultilinearMap
@@ -39,19 +41,20 @@ _MAX_ARGUMENT = 2000
 
 
 def stirling(n: int, m: int) -> int:
-    """The number of partitions of n things into m non-empty sets.
+    """Return the number of partitions of n things into m non-empty sets.
 
     Example:
         >>> [stirling(3, m) for m in (1, 2, 3)]
         [1, 3, 1]
     """
     _assert_counts(n=n, m=m)
+    # Inclusion and exclusion over the sets that stay empty.
     signed: int = sum((-1 if (m - j) % 2 else 1) * comb(m, j) * j**n for j in range(m + 1))
     return signed // factorial(m)
 
 
 def bell(n: int) -> int:
-    """The number of partitions of n things.
+    """Return the number of partitions of n things.
 
     Example:
         >>> [bell(2 * order) for order in (1, 2, 3, 4)]
@@ -60,15 +63,14 @@ def bell(n: int) -> int:
     _assert_counts(n=n)
     row = [1]  # of the Bell triangle
     for _ in range(n):
-        step = [row[-1]]
-        for value in row:
-            step.append(step[-1] + value)
-        row = step
+        row = [*accumulate(row, initial=row[-1])]
     return row[0]
 
 
 def tau(source_size: int, target_size: int) -> int:
-    r"""$\tau^{M \to M'} = \sum_m \binom{M}{m} \binom{M'}{m} m!$: the operations between vectors of directed faces.
+    r"""Return $\tau^{M \to M'} = \sum_m \binom{M}{m} \binom{M'}{m} m!$.
+
+    So many operations go from vectors of directed faces of size M to those of size M'.
 
     Example:
         >>> tau(1, 1), tau(1, 2), tau(2, 2), tau(2, 3), tau(3, 3)
@@ -80,15 +82,19 @@ def tau(source_size: int, target_size: int) -> int:
 
 
 def tau_symm(source_size: int, target_size: int) -> int:
-    r"""$\tau_{symm}^{M \to M'} = \min(M, M') + 1$: the operations between vectors of undirected faces."""
+    r"""Return $\tau_{symm}^{M \to M'} = \min(M, M') + 1$.
+
+    So many operations go from vectors of undirected faces of size M to those of size M'.
+    """
     _assert_counts(source_size=source_size, target_size=target_size)
     return min(source_size, target_size) + 1
 
 
 def symmetric_total(order: int) -> int:
-    """(2 D^3 + 9 D^2 + D) / 6: the maps of the collection of undirected faces of sizes 1 to D to itself.
+    """Return (2 D^3 + 9 D^2 + D) / 6: the number of maps between undirected faces of sizes 1 to D.
 
-    The paper gives it for symmetric tensors of order D, which have more from D = 3 on (2, 9, 31, 109).
+    The paper gives it for symmetric tensors of order D, which have more maps from D = 3 on (2, 9,
+    31, 109).
 
     Example:
         >>> [symmetric_total(order) for order in (1, 2, 3, 4)]
@@ -99,9 +105,10 @@ def symmetric_total(order: int) -> int:
 
 
 def kappa(pattern: Pattern | str) -> dict[int, int]:
-    r"""The multiplicities $\kappa_m$ of the decomposition theorem: partitions of the letters into m nodes.
+    r"""Return the multiplicities $\kappa_m$ of the decomposition theorem, by the number of nodes m.
 
-    With undirected faces several partitions may be one orbit; `Pattern.orbits` has the orbits.
+    $\kappa_m$ counts partitions of the letters into m nodes. With undirected faces several
+    partitions may be one orbit; `Pattern.orbits` lists the orbits.
 
     Example:
         >>> kappa("i j k"), kappa("{i j} {k l}")
@@ -114,7 +121,9 @@ def kappa(pattern: Pattern | str) -> dict[int, int]:
 
 
 def total_tau(equivariant_map: EquivariantMap | str) -> int:
-    r"""The paper's total count $\sum_{m,m'} \kappa_m \kappa'_{m'} \tau^{m \to m'}$, summed over pairs of tensors.
+    r"""Return the total count of the paper, $\sum_{m,m'} \kappa_m \kappa'_{m'} \tau^{m \to m'}$.
+
+    With several tensors it is summed over the pairs of an input and an output.
 
     Example:
         >>> total_tau("i j -> i j k"), total_tau("{i j} {k l} -> {i j} {k l}")
@@ -124,35 +133,32 @@ def total_tau(equivariant_map: EquivariantMap | str) -> int:
 
 
 def total_tau_symm(equivariant_map: EquivariantMap | str) -> int | None:
-    r"""The paper's total count with $\tau_{symm}$; None where some face is directed, as it is not meant for those."""
-    equivariant_map = as_map(equivariant_map)
-    ordered = (
-        k.is_ordered
-        for p in equivariant_map.inputs + equivariant_map.outputs
-        for k, _ in p.kinds
-        if k.opening
-    )
-    return None if any(ordered) else _total(equivariant_map, tau_symm)
+    r"""Return the total count of the paper with $\tau_{symm}$, or None if a face is directed."""
+    m = as_map(equivariant_map)
+    # A single node is ordered, but has no bracket.
+    kinds = {kind for pattern in m.inputs + m.outputs for kind, _ in pattern.kinds}
+    has_directed = any(kind.is_ordered and kind.opening for kind in kinds)
+    return None if has_directed else _total(m, tau_symm)
 
 
 def _total(equivariant_map: EquivariantMap | str, count: Callable[[int, int], int]) -> int:
     equivariant_map = as_map(equivariant_map)
-    return sum(
-        n * n_too * count(m, m_too)
-        for p, q in product(equivariant_map.inputs, equivariant_map.outputs)
-        for (m, n), (m_too, n_too) in product(kappa(p).items(), kappa(q).items())
-    )
+    total = 0
+    for p, q in product(equivariant_map.inputs, equivariant_map.outputs):
+        for (m, n), (m_too, n_too) in product(kappa(p).items(), kappa(q).items()):
+            total += n * n_too * count(m, m_too)
+    return total
 
 
 @dataclass(frozen=True)
 class PaperCount:
-    """What the paper's formulas say of a map.
+    """The counts that the formulas of the paper give for a map. It prints as a sentence.
 
     Attributes:
         exact: The exact number of operations for many nodes.
-        tau: The total count; None where the paper does not treat the map.
-        tau_symm: The total count for undirected faces; None where it does not apply.
-        reasons: Why `tau` is not exact; empty where it is.
+        tau: The total count; None if the paper does not treat such a map.
+        tau_symm: The total count for undirected faces; None if it does not apply.
+        reasons: Why `tau` is not exact; empty if it is.
     """
 
     exact: int
@@ -172,52 +178,77 @@ class PaperCount:
 
     @property
     def is_exact(self) -> bool:
-        """Whether one of the paper's counts equals the exact number."""
+        """Whether one of the counts of the paper equals the exact number."""
         return self.tau_is_exact or self.tau_symm_is_exact
+
+    def __str__(self) -> str:
+        if self.tau is None:
+            return f"No formula of the paper to compare with: {self.reasons[0]}."
+        if self.tau_is_exact:
+            return f"The paper's formula gives {self.tau:,} too."
+        if self.tau_symm_is_exact:
+            return (
+                f"The paper's formula for undirected faces gives {self.tau_symm:,} too (the general"
+                f" one {self.tau:,})."
+            )
+        undirected = "" if self.tau_symm is None else f" (for undirected faces {self.tau_symm:,})"
+        reasons = "; ".join(self.reasons)
+        return f"The paper's formula gives {self.tau:,}{undirected}, not exact here: {reasons}."
+
+    def data(self) -> dict[str, Any]:
+        """Return the counts as plain data, for JSON."""
+        return {
+            "tau": self.tau,
+            "tau_symm": self.tau_symm,
+            "tau_is_exact": self.tau_is_exact,
+            "tau_symm_is_exact": self.tau_symm_is_exact,
+            "reasons": list(self.reasons),
+        }
 
 
 def paper_count(equivariant_map: EquivariantMap | str) -> PaperCount:
-    """Compares the paper's count of operations with the exact one, and says why they differ.
+    """Compare the paper's count of operations with the exact one, and say why they differ.
 
     Example:
         >>> paper_count("i j -> i j").is_exact
         True
         >>> paper_count("i {j k} -> i {j k}").reasons
-        ('reordering identifies several partitions in one orbit', 'some orbit has a non-trivial symmetry H')
+        ('reordering identifies several partitions in one orbit', 'some orbit has a non-trivial
+        symmetry H')
     """
-    equivariant_map = as_map(equivariant_map)
-    for is_so, reason in (
-        (equivariant_map.is_open, "the paper does not treat open faces"),
-        (equivariant_map.is_oriented, "the paper does not treat oriented faces"),
-        (len(equivariant_map.sorts) > 1, "the paper's formulas are for one sort of nodes"),
-    ):
-        if is_so:
-            return PaperCount(equivariant_map.dimension, None, None, (reason,))
-    patterns = equivariant_map.inputs + equivariant_map.outputs
-    merged = any(sum(kappa(p).values()) > len(p.orbits) for p in patterns)
-    symmetric = any(orbit.symmetry > 1 for p in patterns for orbit in p.orbits)
-    reasons = (
-        *["reordering identifies several partitions in one orbit"] * merged,
-        *["some orbit has a non-trivial symmetry H"] * symmetric,
-    )
-    count = total_tau(equivariant_map)
-    differs = count != equivariant_map.dimension
-    return PaperCount(
-        equivariant_map.dimension,
-        count,
-        total_tau_symm(equivariant_map),
-        reasons if differs else (),
-    )
+    m = as_map(equivariant_map)
+    if m.is_open:
+        return _not_treated(m, "the paper does not treat open faces")
+    if m.is_oriented:
+        return _not_treated(m, "the paper does not treat oriented faces")
+    if len(m.sorts) > 1:
+        return _not_treated(m, "the paper's formulas are for one sort of nodes")
+    patterns = m.inputs + m.outputs
+    count, reasons = total_tau(m), []
+    # Reasons are looked for only if the numbers differ: listing orbits takes time.
+    if count != m.dimension:
+        if any(sum(kappa(p).values()) > len(p.orbits) for p in patterns):
+            reasons.append("reordering identifies several partitions in one orbit")
+        if any(orbit.symmetry > 1 for p in patterns for orbit in p.orbits):
+            reasons.append("some orbit has a non-trivial symmetry H")
+    return PaperCount(m.dimension, count, total_tau_symm(m), tuple(reasons))
+
+
+def _not_treated(m: EquivariantMap, reason: str) -> PaperCount:
+    return PaperCount(m.dimension, None, None, (reason,))
 
 
 @dataclass(frozen=True)
 class ProductCount:
-    """How many products a multilinear map has.
+    """The numbers of products of a multilinear map.
 
     Attributes:
-        products: All of them: the dimension of the space of equivariant multilinear maps when there are enough nodes.
-        beyond_entrywise: Those that sum over a node that two operands share; the others multiply, on the output's entries, pooled operands.
-        joins: Those that need a join: more than pooling, copying and one product entry by entry.
+        products: All products: the dimension of the space of equivariant multilinear maps if there
+            are enough nodes.
+        beyond_entrywise: The products that sum over a node that two operands share. The others
+            multiply pooled operands on the entries of the output.
+        joins: The products that need a join: more than pooling, copying and multiplying entry by
+            entry.
     """
 
     products: int
@@ -226,7 +257,7 @@ class ProductCount:
 
 
 def count_products(text: MultilinearMap | str) -> ProductCount:
-    """Counts the products of a multilinear map.
+    """Count the products of a multilinear map.
 
     Example:
         >>> count_products("i j * i j -> i j")

@@ -1,8 +1,8 @@
-r"""A map in words: which orbits it has, and what each of its operations does."""
+r"""Maps in words: which orbits a map has, and what each of its operations or products computes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -11,7 +11,8 @@ from itertools import islice
 from typing import Any, overload
 
 from incidence.algebra.counting import PaperCount, paper_count
-from incidence.algebra.layers import Layer, Network, is_layer, is_module, lines
+from incidence.algebra.describe import ProductReading, read, read_product
+from incidence.algebra.layers import Layer, NetworkExplanation, is_layer, is_module, lines
 from incidence.algebra.maps import (
     MAX_PAIRS,
     EquivariantMap,
@@ -20,31 +21,36 @@ from incidence.algebra.maps import (
     TensorOrbit,
     num_orbits,
 )
-from incidence.algebra.multilinear import MultilinearMap
+from incidence.algebra.multilinear import MultilinearMap, is_entrywise
 from incidence.algebra.overlap import MAX_LISTED, overlaps
 from incidence.algebra.pattern import Pattern
-from incidence.algebra.product_reading import ProductExplanation, explain_layer
-from incidence.algebra.reading import Reading, read
+from incidence.algebra.products import ProductText, needs_join
 from incidence.errors import IncidenceError, TooLargeError
 
-__all__ = ["Explanation", "explain"]
+__all__ = ["Explanation", "ProductExplanation", "explain"]
 
 WIDTH = 80
-_MAX_LABEL = 32  # of a column of the table
-_MAX_BLOCKS, _MAX_OPERATIONS = 30, 60  # shown unless everything is asked for
+_MAX_LABEL = 32  # characters of a column of the table
+_MAX_BLOCKS, _MAX_SHOWN = 30, 60  # are shown, unless the caller wants all
 _LEGEND = (
     "x is the input, y the output. Letters of x stand for different nodes, and so do",
     "those of y; a letter in both is a node that they share. A sum runs over the",
     "entries, each once, however many ways there are to write it.",
 )
-
 _ORIENTED_LEGEND = (
     "Values of an oriented face change sign when two of its nodes are exchanged:",
     "x[<j i>] = -x[<i j>]. Faces are written in the order in which no sign is left.",
 )
+_PRODUCT_LEGEND = (
+    "x1, x2, ... are the operands, y the output. A letter is one node throughout;",
+    "different letters may be one node too. Terms that differ by exchanging letters",
+    "which the text cannot tell apart count once.",
+)
+_TOO_LARGE = "The paper's formula was not evaluated: there are too many orbits."
 
-Nodes = int | Mapping[str, int] | Iterable[int | Mapping[str, int]]
-"""A number of nodes, of every sort or for each sort; or several."""
+Count = int | Mapping[str, int]
+"""A number of nodes, for every sort at once or for each."""
+Nodes = Count | Iterable[Count]
 
 
 @overload
@@ -56,21 +62,25 @@ def explain(
     what: str, *, nodes: Nodes = ..., max_overlap: int | None = ...
 ) -> Explanation | ProductExplanation: ...
 @overload
-def explain(what: object, *, nodes: Nodes = ...) -> Explanation | ProductExplanation | Network: ...
+def explain(
+    what: object, *, nodes: Nodes = ...
+) -> Explanation | ProductExplanation | NetworkExplanation: ...
 def explain(
     what: object, *, nodes: Nodes = (), max_overlap: int | None = None
-) -> Explanation | ProductExplanation | Network:
-    """A map, a layer or a network in words: prints well and renders in notebooks.
+) -> Explanation | ProductExplanation | NetworkExplanation:
+    """Explain a map, a layer or a network in words. The result prints, and renders in notebooks.
 
     Args:
-        what: A map, as text or as an `EquivariantMap`; products, as text with `*` or as a `MultilinearMap`; a layer of either; or any torch
-            module with layers in it.
-        nodes: Of a map or a layer: numbers of nodes at which to give the exact dimension; with sorts, mappings from sort to number.
-        max_overlap: With open faces, where the map is text: how many matched nodes may lie in an open class; 1 if not given.
+        what: A map, as text or as an `EquivariantMap`; products, as text with `*` or as a
+            `MultilinearMap`; a layer of either; or any torch module with layers in it.
+        nodes: Numbers of nodes at which to give the exact dimension of a map or a layer; with
+            sorts, mappings from sort to number.
+        max_overlap: With open faces, and a map given as text: how many matched nodes may lie in an
+            open class (default 1).
 
     Returns:
-        An `Explanation` of a map or a layer, with what each operation does; a `ProductExplanation` of products; a `Network` of anything
-        else, layer by layer.
+        An `Explanation` of a map or a layer, with every operation; a `ProductExplanation` of
+        products; a `NetworkExplanation` of anything else, layer by layer.
 
     Example:
         >>> print(explain("i -> i"))  # doctest: +ELLIPSIS
@@ -86,19 +96,19 @@ def explain(
     if is_layer(what):
         return Explanation(Layer(what).map, numbers, Layer(what))
     if is_module(what) and isinstance(getattr(what, "map", None), MultilinearMap):
-        return explain_layer(what, numbers)
+        return ProductExplanation(Layer(what).map, numbers, Layer(what))
     if is_module(what):
         if numbers:
             raise IncidenceError(
                 "nodes= is for a map or a layer: explain one layer of the network."
             )
-        return Network(what)
+        return NetworkExplanation(what)
     if isinstance(what, str) and "*" in what:
         what = MultilinearMap(what)
+    elif isinstance(what, str):
+        what = EquivariantMap(what, 1 if max_overlap is None else max_overlap)
     if isinstance(what, MultilinearMap):
         return ProductExplanation(what, numbers)
-    if isinstance(what, str):
-        what = EquivariantMap(what, 1 if max_overlap is None else max_overlap)
     if not isinstance(what, EquivariantMap):
         raise IncidenceError(
             f"explain takes a map, its text, a layer or a network; got {type(what).__name__}."
@@ -108,34 +118,29 @@ def explain(
 
 @dataclass(frozen=True)
 class Explanation:
-    """What `explain` returns: `print` it, show it in a notebook, or take `data` or `text(show_all=True)`.
+    """The explanation of a map: print it, show it in a notebook, or take its `data` or `text`.
 
     Attributes:
-        map: The map that is explained.
+        map: The map.
         nodes: The numbers of nodes at which the dimension is given.
-        layer: The layer that is explained, if it is one: only its operations are shown.
+        layer: The layer that has the map, if there is one: only its operations are shown.
     """
 
     map: EquivariantMap
-    nodes: tuple[int | Mapping[str, int], ...] = ()
+    nodes: tuple[Count, ...] = ()
     layer: Layer | None = None
 
     def __str__(self) -> str:
         return self.text()
 
     def text(self, show_all: bool = False) -> str:
-        """The explanation as text of at most 80 columns; long lists are cut with a count unless all is asked for."""
-        return "\n".join(
-            [
-                *self._head(),
-                "",
-                *self._table(show_all),
-                "",
-                *self._legend(),
-                "",
-                *self._details(show_all),
-            ]
-        ).rstrip()
+        """Return the explanation as text of at most 80 columns.
+
+        Args:
+            show_all: Whether to show long lists to their end, and not only how long they are.
+        """
+        parts = self._head(), self._table(show_all), self._legend(), self._details(show_all)
+        return "\n\n".join("\n".join(part) for part in parts).rstrip()
 
     def _legend(self) -> tuple[str, ...]:
         return _LEGEND + _ORIENTED_LEGEND * self.map.is_oriented
@@ -145,28 +150,13 @@ class Explanation:
         yield from lines(str(m), subsequent_indent="    ")
         if self.layer is not None:
             yield from lines(f"{self.layer.kind}, {self.layer.sentence()}.")
-        bound = [
-            f"{n} nodes" + f" of sort {sort}" * (sort != "node")
-            for sort, n in m.enough_nodes.items()
-            if n > 1
-        ]
-        many = f", for {' and '.join(bound)} or more" if bound and not m.is_open else ""
-        opened = f", at most {m.max_overlap} matched in open faces" if m.is_open else ""
-        yield from lines(
-            f"{_count(m.dimension, 'operation')} and {_count(m.num_biases, 'bias')}{many}{opened}."
-        )
-        yield from lines(self._paper())
-        if self.nodes:
-            at = [
-                ", ".join(f"{sort}={n}" for sort, n in x.items())
-                if isinstance(x, Mapping)
-                else f"{x} nodes"
-                for x in self.nodes
-            ]
-            found = (
-                f"{m.dimension_at(x):,} at {name}" for x, name in zip(self.nodes, at, strict=True)
-            )
-            yield from lines(f"Exact dimension: {'; '.join(found)}.")
+        condition = _enough_nodes(m.enough_nodes)
+        if m.is_open:
+            condition = f", at most {m.max_overlap} matched in open faces"
+        operations, biases = _count(m.dimension, "operation"), _count(m.num_biases, "bias")
+        yield from lines(f"{operations} and {biases}{condition}.")
+        yield from lines(str(self._paper_count or _TOO_LARGE))
+        yield from _dimensions(m, self.nodes)
 
     @cached_property
     def _paper_count(self) -> PaperCount | None:
@@ -175,21 +165,9 @@ class Explanation:
         except TooLargeError:
             return None
 
-    def _paper(self) -> str:
-        paper = self._paper_count
-        if paper is None:
-            return "The paper's formula was not evaluated: there are too many orbits."
-        if paper.tau is None:
-            return f"No formula of the paper to compare with: {paper.reasons[0]}."
-        if paper.tau_is_exact:
-            return f"The paper's formula gives {paper.tau:,} too."
-        if paper.tau_symm_is_exact:
-            return f"The paper's formula for undirected faces gives {paper.tau_symm:,} too (the general one {paper.tau:,})."
-        undirected = "" if paper.tau_symm is None else f" (for undirected faces {paper.tau_symm:,})"
-        return f"The paper's formula gives {paper.tau:,}{undirected}, not exact here: {'; '.join(paper.reasons)}."
-
     def _pairs(self, show_all: bool) -> tuple[OrbitPair, ...]:
-        """The pairs that are shown; none where there are too many orbits even to begin."""
+        """Return the pairs of orbits to show; none if there are too many orbits to list."""
+        # Counting the pairs is quick; listing the orbits of one pattern may already be too much.
         limit = MAX_PAIRS if show_all else _MAX_BLOCKS
         try:
             return tuple(islice(self.map.iter_pairs(), limit))
@@ -198,11 +176,8 @@ class Explanation:
 
     def _table(self, show_all: bool) -> Iterator[str]:
         pairs = self._pairs(show_all)
-        sides = self.map.inputs, self.map.outputs
-        rows = [
-            (self._label(b.source, sides[0]), self._label(b.target, sides[1]), self._num_kept(b))
-            for b in pairs
-        ]
+        rows = [(*self._labels(pair), self._num_shown(pair)) for pair in pairs]
+        # Very long labels do not widen the columns; they get lines of their own.
         wide = max([len(r[0]) for r in rows if len(r[0]) <= _MAX_LABEL] + [4])
         wide_too = max([len(r[1]) for r in rows if len(r[1]) <= _MAX_LABEL] + [2])
         yield f"{'from':{wide}}  {'to':{wide_too}}  operations"
@@ -211,32 +186,23 @@ class Explanation:
                 yield f"{source:{wide}}  {target:{wide_too}}  {count:10,}"
             else:  # too long for columns
                 yield from lines(f"{source}  ->  {target}  {count:10,}", subsequent_indent="    ")
-        yield from self._cut(len(pairs), self.map.num_pairs, "pair of orbits", MAX_PAIRS)
+        yield from _more(self.map.num_pairs - len(pairs), "pair of orbits", MAX_PAIRS, len(pairs))
 
-    @staticmethod
-    def _label(place: TensorOrbit, patterns: tuple[Pattern, ...]) -> str:
-        name = patterns[place.tensor].name
-        return (f"{name}=" if name else "") + (str(place.orbit) or "(one value)")
-
-    def _pair(self, pair: OrbitPair) -> str:
-        return f"{self._label(pair.source, self.map.inputs)} -> {self._label(pair.target, self.map.outputs)}"
+    def _labels(self, pair: OrbitPair) -> tuple[str, str]:
+        return _label(pair.source, self.map.inputs), _label(pair.target, self.map.outputs)
 
     def _operations(self, pair: OrbitPair, limit: int) -> Iterator[tuple[int, Operation]]:
-        """The first operations of a pair, with their numbers; of a layer those that it has."""
+        """Yield the first operations of a pair with their numbers; of a layer, those it has."""
         classes = pair.source.orbit.classes, pair.target.orbit.classes
-        listed = (
-            Operation(pair.source, pair.target, matrix)
-            for matrix in overlaps(*classes, self.map.max_overlap)
-        )
-        kept = (
-            (n, o)
-            for n, o in enumerate(listed, pair.start)
-            if self.layer is None or o in self.layer.kept
-        )
-        return islice(kept, limit)
+        matrices = enumerate(overlaps(*classes, self.map.max_overlap), pair.start)
+        every = ((n, Operation(pair.source, pair.target, matrix)) for n, matrix in matrices)
+        if self.layer is not None:
+            every = ((n, o) for n, o in every if self.layer is None or o in self.layer.kept)
+        return islice(every, limit)
 
-    def _num_kept(self, pair: OrbitPair) -> int:
-        if self.layer is None or len(self.layer.kept) == self.map.dimension:
+    def _num_shown(self, pair: OrbitPair) -> int:
+        # Counting is enough, if the layer has all operations.
+        if self._num_operations == self.map.dimension:
             return pair.count
         return sum(1 for _ in self._operations(pair, pair.count))
 
@@ -244,32 +210,26 @@ class Explanation:
     def _num_operations(self) -> int:
         return self.map.dimension if self.layer is None else len(self.layer.kept)
 
-    @staticmethod
-    def _cut(shown: int, total: int, what: str, limit: int) -> Iterator[str]:
-        if shown < total:
-            remedy = (
-                "--all or text(show_all=True) shows them" if total <= limit else "too many to list"
-            )
-            yield f"... and {_count(total - shown, what + ' more')} ({remedy})."
-
     def _details(self, show_all: bool) -> Iterator[str]:
         shown = 0
-        limit = MAX_LISTED if show_all else _MAX_OPERATIONS
+        limit = MAX_LISTED if show_all else _MAX_SHOWN
         for pair in self._pairs(show_all):
+            # Pairs after the limit have no lines, but the count at the end includes them.
             operations = list(self._operations(pair, limit - shown))
             if operations:
-                yield from lines(self._pair(pair), subsequent_indent="    ")
+                yield from lines(" -> ".join(self._labels(pair)), subsequent_indent="    ")
             for number, operation in operations:
-                yield from _operation_lines(number, read(operation))
+                yield from _operation_lines(number, operation)
             shown += len(operations)
-        yield from self._cut(shown, self._num_operations, "operation", MAX_LISTED)
+        yield from _more(self._num_operations - shown, "operation", MAX_LISTED, shown)
 
     def data(self, show_all: bool = True) -> dict[str, Any]:
-        """The explanation as plain data, for JSON."""
-        m = self.map
+        """Return the explanation as plain data, for JSON."""
+        m, paper = self.map, self._paper_count
         pairs = self._pairs(show_all)
-        limit = MAX_LISTED if show_all else _MAX_OPERATIONS
-        listed = [b for b in pairs if b.start < limit]
+        limit = MAX_LISTED if show_all else _MAX_SHOWN
+        shown = [pair for pair in pairs if pair.start < limit]
+        layer = {} if self.layer is None else {"layer": self.layer.data()}
         return {
             "map": str(m),
             "inputs": [_pattern_data(p) for p in m.inputs],
@@ -278,114 +238,239 @@ class Explanation:
             "dimension": m.dimension,
             "num_biases": m.num_biases,
             "enough_nodes": None if m.is_open else dict(m.enough_nodes),
-            "dimension_at": [
-                {
-                    "num_nodes": dict(n) if isinstance(n, Mapping) else n,
-                    "dimension": m.dimension_at(n),
-                }
-                for n in self.nodes
+            "dimension_at": _dimension_data(m, self.nodes),
+            "paper": paper and paper.data(),
+            **layer,
+            "blocks": [
+                self._pair_data(pair, min(pair.count, limit - pair.start)) for pair in shown
             ],
-            "paper": self._paper_data(),
-            **({} if self.layer is None else {"layer": self.layer.data()}),
-            "blocks": [self._pair_data(b, min(b.count, limit - b.start)) for b in listed],
-            "is_complete": m.dimension <= limit and len(listed) == self.map.num_pairs,
-        }
-
-    def _paper_data(self) -> dict[str, Any] | None:
-        paper = self._paper_count
-        if paper is None:
-            return None
-        exact = {"tau_is_exact": paper.tau_is_exact, "tau_symm_is_exact": paper.tau_symm_is_exact}
-        return {
-            "tau": paper.tau,
-            "tau_symm": paper.tau_symm,
-            **exact,
-            "reasons": list(paper.reasons),
+            "is_complete": m.dimension <= limit and len(shown) == m.num_pairs,
         }
 
     def _pair_data(self, pair: OrbitPair, count: int) -> dict[str, Any]:
-        readings = (
-            (number, operation, read(operation))
-            for number, operation in self._operations(pair, count)
-        )
+        operations = []
+        for number, operation in self._operations(pair, count):
+            reading = read(operation)
+            texts = {"formula": reading.formula, "words": reading.words}
+            operations.append({"number": number, "overlap": operation.overlap, **texts})
         return {
-            "pair": self._pair(pair),
-            "source": {
-                "tensor": pair.source.tensor,
-                "orbit": pair.source.number,
-                "text": str(pair.source.orbit),
-            },
-            "target": {
-                "tensor": pair.target.tensor,
-                "orbit": pair.target.number,
-                "text": str(pair.target.orbit),
-            },
+            "pair": " -> ".join(self._labels(pair)),
+            "source": _place_data(pair.source),
+            "target": _place_data(pair.target),
             "count": pair.count,
-            "operations": [
-                {
-                    "number": number,
-                    "overlap": operation.overlap,
-                    "formula": reading.formula,
-                    "words": reading.words,
-                }
-                for number, operation, reading in readings
-            ],
+            "operations": operations,
         }
 
     def _repr_html_(self) -> str:
-        head = "<br>".join(map(escape, self._head()))
         rows = []
-        data = self.data(show_all=False)
-        for pair in data["blocks"]:
-            lines = "".join(
-                f"<tr><td>{o['number']}</td><td><code>{escape(o['formula'])}</code></td><td>{escape(o['words'])}</td></tr>"
-                for o in pair["operations"]
-            )
-            rows.append(
-                f"<tr><th colspan=3 style='text-align:left'>{escape(pair['pair'])}: {pair['count']}</th></tr>{lines}"
-            )
-        shown = sum(len(b["operations"]) for b in data["blocks"])
-        rest = "".join(
-            f"<p>{escape(line)}</p>"
-            for line in self._cut(shown, self._num_operations, "operation", MAX_LISTED)
+        shown = 0
+        for pair in self.data(show_all=False)["blocks"]:
+            heading = escape(f"{pair['pair']}: {pair['count']}")
+            rows.append(f"<tr><th colspan=3 style='text-align:left'>{heading}</th></tr>")
+            rows += [_row(o["number"], o["formula"], o["words"]) for o in pair["operations"]]
+            shown += len(pair["operations"])
+        rest = _more(self._num_operations - shown, "operation", MAX_LISTED, shown)
+        return _html(self._head(), self._legend(), rows, rest)
+
+
+@dataclass(frozen=True)
+class ProductExplanation:
+    """The explanation of a multilinear map: print it, show it in a notebook, or take its `data` or
+    `text`.
+
+    Attributes:
+        map: The multilinear map.
+        nodes: The numbers of nodes at which the dimension is given.
+        layer: The layer that has the map, if there is one: only its products are shown.
+    """
+
+    map: MultilinearMap
+    nodes: tuple[Count, ...] = ()
+    layer: Layer | None = None
+
+    def __str__(self) -> str:
+        return self.text()
+
+    @property
+    def _products(self) -> tuple[ProductText, ...]:
+        if self.layer is None:
+            return self.map.products
+        products: tuple[ProductText, ...] = self.layer.module.products
+        return products
+
+    def text(self, show_all: bool = False) -> str:
+        """Return the explanation as text of at most 80 columns.
+
+        Args:
+            show_all: Whether to show a long list to its end, and not only how long it is.
+        """
+        return "\n".join([*self._head(), "", *_PRODUCT_LEGEND, "", *self._list(show_all)])
+
+    def _head(self) -> Iterator[str]:
+        m = self.map
+        yield from lines(str(m), subsequent_indent="    ")
+        if self.layer is not None:
+            yield from lines(f"{self.layer.kind}, {self.layer.sentence()}.")
+        yield from lines(f"{_count(m.dimension, 'product')}{_enough_nodes(m.enough_nodes)}.")
+        beyond, joins = m.num_beyond_entrywise, m.num_joins
+        yield from lines(
+            f"{beyond:,} of them sum{'s' * (beyond == 1)} over a node that two operands share; the"
+            f" others multiply pooled operands entry by entry. {joins:,} need{'s' * (joins == 1)} a"
+            " join."
         )
-        legend = escape(" ".join(self._legend()))
-        return f"<div><p>{head}</p><p>{legend}</p><table>{''.join(rows)}</table>{rest}</div>"
+        yield from _dimensions(m, self.nodes)
+
+    def _shown(self, show_all: bool) -> list[tuple[ProductText, ProductReading]]:
+        limit = len(self._products) if show_all else _MAX_SHOWN
+        return [(product, read_product(product)) for product in self._products[:limit]]
+
+    def _list(self, show_all: bool) -> Iterator[str]:
+        shown = self._shown(show_all)
+        for number, (_, reading) in enumerate(shown):
+            line = f"{number:5,}  {reading.formula:38}  {reading.words}"
+            if len(line) <= WIDTH:
+                yield line
+            else:
+                start, indent = f"{number:5,}  ", " " * 9
+                yield from lines(str(reading), initial_indent=start, subsequent_indent=indent)
+        left = len(self._products) - len(shown)
+        if left:
+            yield f"... and {left:,} more (--all or text(show_all=True) shows them)."
+
+    def data(self, show_all: bool = True) -> dict[str, Any]:
+        """Return the explanation as plain data, for JSON."""
+        m, shown = self.map, self._shown(show_all)
+        products = [
+            {
+                "number": number,
+                "text": str(product),
+                "formula": reading.formula,
+                "words": reading.words,
+                "is_entrywise": is_entrywise(product),
+                "needs_join": needs_join(product),
+            }
+            for number, (product, reading) in enumerate(shown)
+        ]
+        return {
+            "map": str(m),
+            "operands": [str(pattern) for pattern in m.operands],
+            "output": str(m.output),
+            "dimension": m.dimension,
+            "dimension_at": _dimension_data(m, self.nodes),
+            "num_beyond_entrywise": m.num_beyond_entrywise,
+            "num_joins": m.num_joins,
+            "products": products,
+            "is_complete": len(shown) == len(self._products),
+        }
+
+    def _repr_html_(self) -> str:
+        shown = self._shown(show_all=False)
+        rows = [_row(n, reading.formula, reading.words) for n, (_, reading) in enumerate(shown)]
+        left = len(self._products) - len(shown)
+        rest = [f"... and {left:,} more."] if left else []
+        return _html(self._head(), _PRODUCT_LEGEND, rows, rest)
 
 
-def _operation_lines(number: int, reading: Reading) -> Iterator[str]:
-    head = f"{number:5,}  {reading.formula:32}"
-    together = f"{head}  {reading.words}"
-    if len(together) <= WIDTH:
-        yield together
+def _label(place: TensorOrbit, patterns: tuple[Pattern, ...]) -> str:
+    name = patterns[place.tensor].name
+    return (f"{name}=" if name else "") + (str(place.orbit) or "(one value)")
+
+
+def _operation_lines(number: int, operation: Operation) -> Iterator[str]:
+    reading = read(operation)
+    line = f"{number:5,}  {reading.formula:32}  {reading.words}"
+    if len(line) <= WIDTH:
+        yield line
         return
-    yield from lines(f"{number:5,}  {reading.formula}", subsequent_indent=" " * 9)
-    yield from lines(reading.words, initial_indent=" " * 9, subsequent_indent=" " * 9)
+    indent = " " * 9
+    yield from lines(f"{number:5,}  {reading.formula}", subsequent_indent=indent)
+    yield from lines(reading.words, initial_indent=indent, subsequent_indent=indent)
+
+
+def _enough_nodes(enough: Mapping[str, int]) -> str:
+    """Return the end of a sentence: from how many nodes on the dimension is exact."""
+    bounds = [
+        f"{n} nodes" if sort == "node" else f"{n} nodes of sort {sort}"
+        for sort, n in enough.items()
+        if n > 1
+    ]
+    return f", for {' and '.join(bounds)} or more" if bounds else ""
+
+
+def _dimensions(m: EquivariantMap | MultilinearMap, nodes: Sequence[Count]) -> list[str]:
+    texts = []
+    for count in nodes:
+        at = f"{count} nodes"
+        if isinstance(count, Mapping):
+            at = ", ".join(f"{sort}={n}" for sort, n in count.items())
+        texts.append(f"{m.dimension_at(count):,} at {at}")
+    return lines(f"Exact dimension: {'; '.join(texts)}.") if texts else []
+
+
+def _dimension_data(
+    m: EquivariantMap | MultilinearMap, nodes: Sequence[Count]
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "num_nodes": dict(count) if isinstance(count, Mapping) else count,
+            "dimension": m.dimension_at(count),
+        }
+        for count in nodes
+    ]
+
+
+def _more(left: int, what: str, limit: int, shown: int) -> list[str]:
+    """Return a line about the part of a list that is not shown, if there is one."""
+    if not left:
+        return []
+    can_list = left + shown <= limit
+    remedy = "--all or text(show_all=True) shows them" if can_list else "too many to list"
+    return [f"... and {_count(left, what + ' more')} ({remedy})."]
+
+
+def _count(n: int, what: str) -> str:
+    noun, *rest = what.split(" ")
+    if n != 1:
+        noun = "biases" if noun == "bias" else f"{noun}s"
+    return " ".join([f"{n:,}", noun, *rest])
 
 
 def _pattern_data(pattern: Pattern) -> dict[str, Any]:
+    number = num_orbits(pattern)
     data: dict[str, Any] = {
         "pattern": str(pattern.unnamed()),
         "name": pattern.name,
-        "num_orbits": num_orbits(pattern),
+        "num_orbits": number,
     }
-    if data["num_orbits"] <= MAX_PAIRS:
+    # The key is left out of longer answers, and None if listing the orbits takes too long.
+    if number <= MAX_PAIRS:
         data["orbits"] = None
         with suppress(TooLargeError):
             data["orbits"] = [
                 {
-                    "text": str(o),
-                    "size": o.size,
-                    "symmetry": o.symmetry,
-                    "classes": [asdict(c) for c in o.classes],
+                    "text": str(orbit),
+                    "size": orbit.size,
+                    "symmetry": orbit.symmetry,
+                    "classes": [asdict(c) for c in orbit.classes],
                 }
-                for o in pattern.orbits
+                for orbit in pattern.orbits
             ]
     return data
 
 
-def _count(n: int, what: str) -> str:
-    first, *rest = what.split(" ")
-    if n != 1:
-        first = {"bias": "biases"}.get(first, first + "s")
-    return " ".join([f"{n:,}", first, *rest])
+def _place_data(place: TensorOrbit) -> dict[str, Any]:
+    return {"tensor": place.tensor, "orbit": place.number, "text": str(place.orbit)}
+
+
+def _row(number: int, formula: str, words: str) -> str:
+    cells = f"<td><code>{escape(formula)}</code></td><td>{escape(words)}</td>"
+    return f"<tr><td>{number}</td>{cells}</tr>"
+
+
+def _html(
+    head: Iterable[str], legend: Iterable[str], rows: Iterable[str], rest: Iterable[str]
+) -> str:
+    first = "<br>".join(map(escape, head))
+    last = "".join(f"<p>{escape(line)}</p>" for line in rest)
+    table = f"<table>{''.join(rows)}</table>"
+    return f"<div><p>{first}</p><p>{escape(' '.join(legend))}</p>{table}{last}</div>"

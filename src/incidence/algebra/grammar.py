@@ -1,13 +1,15 @@
-r"""Text to syntax: the grammar of patterns and maps (docs/math.md section 1), and the table of the kinds of faces.
+r"""Text to syntax: the grammar of patterns and maps (docs/math.md section 1), and the table of the
+kinds of faces.
 
     map      := side "->" side
     side     := tensor ("," tensor)*
     tensor   := [name "="] face*                    (no face at all: one value per structure)
-    face     := letter | "(" letter+ ")" | "{" letter+ ["..."] "}" | "[" letter+ "]" | "<" letter+ ">"
+    face     := letter | "(" letter+ ")" | "{" letter+ ["..."] "}" | "[" letter+ "]"
+                | "<" letter+ ">"
     letter   := an ASCII letter with optional digits [":" sort]
 
-The grammar is regular, so the parser is a loop: no input can make it recurse. Every refusal is a `PatternError` that points
-at the place.
+The grammar is regular, so the parser is a loop: no input can make it recurse. Every error is a
+`PatternError` that points at the place.
 """
 
 from __future__ import annotations
@@ -37,20 +39,22 @@ __all__ = [
 ]
 
 DEFAULT_SORT = "node"
+# Bounds on hostile texts, far above what anybody writes.
 MAX_TEXT, MAX_TENSORS, MAX_LETTERS = 10_000, 256, 64
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of face: what its brackets are, and what it means for the nodes inside.
+    """One kind of face: its brackets, and what they mean for the nodes inside.
 
     Attributes:
         opening, closing: The brackets; empty for a plain letter.
         is_ordered: Whether positions matter.
         is_distinct: Whether all nodes of the face differ.
-        title: What the kind is called in messages.
-        may_be_open: Whether `...` may end it (a face of any size).
-        is_oriented: Whether tensors change sign when two nodes of the face are exchanged (docs/math.md section 16).
+        title: The name of the kind in messages.
+        may_be_open: Whether it may end with `...`, as a face of any size.
+        is_oriented: Whether tensors change sign when two nodes of the face are exchanged
+            (docs/math.md section 16).
     """
 
     opening: str
@@ -64,27 +68,19 @@ class Kind:
 
 NODE = Kind("", "", is_ordered=True, is_distinct=True, title="a node")
 
+DIRECTED = Kind("(", ")", is_ordered=True, is_distinct=True, title="a directed face")
+UNDIRECTED = Kind(
+    "{", "}", is_ordered=False, is_distinct=True, title="an undirected face", may_be_open=True
+)
+SYMMETRIC = Kind("[", "]", is_ordered=False, is_distinct=False, title="a symmetric face")
+ORIENTED = Kind(
+    "<", ">", is_ordered=False, is_distinct=True, title="an oriented face", is_oriented=True
+)
+
 # A new bracket is one new entry here; the tokens, the parser and the orbits read this table.
-KINDS = {
-    kind.opening: kind
-    for kind in (
-        NODE,
-        Kind("(", ")", is_ordered=True, is_distinct=True, title="a directed face"),
-        Kind(
-            "{",
-            "}",
-            is_ordered=False,
-            is_distinct=True,
-            title="an undirected face",
-            may_be_open=True,
-        ),
-        Kind("[", "]", is_ordered=False, is_distinct=False, title="a symmetric face"),
-        Kind(
-            "<", ">", is_ordered=False, is_distinct=True, title="an oriented face", is_oriented=True
-        ),
-    )
-}
+KINDS = {kind.opening: kind for kind in (NODE, DIRECTED, UNDIRECTED, SYMMETRIC, ORIENTED)}
 _CLOSING = {kind.closing: kind for kind in KINDS.values() if kind.closing}
+# The empty bracket of plain letters adds nothing here.
 _OPENED, _CLOSED = re.escape("".join(KINDS)), re.escape("".join(_CLOSING))
 
 
@@ -104,19 +100,20 @@ class Face(NamedTuple):
 
 
 def make_face(kind: Kind, letters: tuple[Letter, ...], is_open: bool = False) -> Face:
-    """A face in its normal form: `i`, `(i)`, `{i}`, `[i]` and `<i>` mean the same."""
+    """Return a face in normal form: `i`, `(i)`, `{i}`, `[i]` and `<i>` mean the same."""
     return Face(NODE if len(letters) == 1 and not is_open else kind, letters, is_open)
 
 
 Signature = tuple[tuple[int, int], ...]
-"""The places of a letter or node: sorted pairs (face number, position), position -1 in an unordered face.
+"""The places of a letter or node: sorted pairs (number of the face, position in it).
 
-A node that stands twice in a symmetric face has that pair twice.
+The position in an unordered face is -1. A node that stands twice in a symmetric face has that pair
+twice.
 """
 
 
 class TensorSyntax(NamedTuple):
-    """One place of a map: an optional name and the faces."""
+    """One tensor of a map: its faces, and a name or None."""
 
     name: str | None
     faces: tuple[Face, ...]
@@ -128,16 +125,18 @@ class _Token(NamedTuple):
 
 
 _TOKEN = re.compile(rf"\s+|->|\.\.\.|[A-Za-z_][A-Za-z0-9_]*|[{_OPENED}{_CLOSED}:=,]")
+# Its group is the first comma inside of a face.
 _COMMA_INSIDE = re.compile(
     rf"[{_OPENED}][^{_OPENED}{_CLOSED},]*(,)[^{_OPENED}{_CLOSED}]*[{_CLOSED}](?<!->)"
-)  # the first of a face
+)
+# Its group is a `>` that no `<` opens: most likely the end of a mistyped arrow.
 _LONE_CLOSING = re.compile(r"<[^<>]*>|(>)")
 _LETTER = re.compile(r"[A-Za-z][0-9]*")
 _WORD = re.compile(r"[A-Za-z_]")
 
 
 def is_letter(text: str) -> bool:
-    """Whether a word is a letter of a pattern, and so no name of a tensor.
+    """Return whether a word is a letter of a pattern, and so no name of a tensor.
 
     Example:
         >>> is_letter("i2"), is_letter("bond")
@@ -146,6 +145,7 @@ def is_letter(text: str) -> bool:
     return _LETTER.fullmatch(text) is not None
 
 
+# What word processors and web pages make of our characters.
 _LOOKALIKES = {"→": "->", "⟶": "->", "↦": "->", "…": "...", "≔": "=", "⟨": "<", "⟩": ">"}
 _STRAY = {
     ".": "write `...`, in one piece",
@@ -162,28 +162,36 @@ _MISPLACED = {
 def parse(
     text: str, *, is_map: bool, may_repeat: bool = False
 ) -> tuple[tuple[TensorSyntax, ...], ...]:
-    """Parses a pattern (one side with one tensor) or a map (two sides); names of one side differ, unless they `may_repeat`.
+    """Parse a pattern or a map.
+
+    Args:
+        text: The pattern or map.
+        is_map: Whether the text is a map, with two sides; a pattern has one side with one tensor.
+        may_repeat: Whether two tensors on one side may have the same name.
+
+    Returns:
+        The tensors of every side.
 
     Raises:
-        PatternError: With the place and a hint, for any text outside the grammar.
+        PatternError: The text is outside the grammar. The message shows the place and a hint.
     """
     if not isinstance(text, str):
         what = "a map" if is_map else "a pattern"
         raise PatternError("", 0, f"{what} is written as text, not as {type(text).__name__}")
-    return _Parser(text, may_repeat).parse(is_map)
+    return _PatternParser(text, may_repeat).parse(is_map)
 
 
-class _Parser:
+class _PatternParser:
     def __init__(self, text: str, may_repeat: bool) -> None:
         self.text, self.may_repeat = text, may_repeat
         if len(text) > MAX_TEXT:
             self.fail(
                 MAX_TEXT, f"the text has {len(text):,} characters", f"at most {MAX_TEXT:,} are read"
             )
+        # Scanning first means that a wrong character is reported before any other error.
         self.tokens = list(self.scan())
-        self.sorts: dict[
-            str, str | None
-        ] = {}  # of every letter as first written, None without; one sort throughout a map
+        # The sort of every letter as first written, None if without; it is the same in a whole map.
+        self.sorts: dict[str, str | None] = {}
 
     def fail(self, position: int, problem: str, hint: str = "") -> NoReturn:
         raise PatternError(self.text, position, problem, hint)
@@ -206,8 +214,12 @@ class _Parser:
         if character.isdigit() and character.isascii():
             hint = "letters, names and sorts start with a-z or A-Z: `i`, `i2`"
             self.fail(position, f"`{character}` is not a letter", hint)
+        # NFKC turns full-width letters and similar forms into plain ones.
         plain = _LOOKALIKES.get(character) or unicodedata.normalize("NFKC", character)
-        hint = "letters are a-z and A-Z with optional digits; faces are `i`, `(i j)`, `{i j}`, `[i j]`, `<i j>`, `{i ...}`"
+        hint = (
+            "letters are a-z and A-Z with optional digits; faces are `i`, `(i j)`, `{i j}`, `[i"
+            " j]`, `<i j>`, `{i ...}`"
+        )
         if plain != character and _TOKEN.fullmatch(plain):
             hint = f"did you mean the plain `{plain}`?"
         elif not character.isascii():
@@ -215,69 +227,51 @@ class _Parser:
         self.fail(position, f"unexpected character `{shown}`", hint)
 
     def parse(self, is_map: bool) -> tuple[tuple[TensorSyntax, ...], ...]:
+        # Splitting at commas would tear the brackets apart, and report one that is not closed.
         comma = _COMMA_INSIDE.search(self.text)
         if comma:
-            self.fail(
-                comma.start(1),
-                "a comma inside brackets",
-                "letters are separated by spaces: `{i j}`",
-            )
-        sides = _split(self.tokens, "->")
-        arrows = [t for t in self.tokens if t.text == "->"]
+            hint = "letters are separated by spaces: `{i j}`"
+            self.fail(comma.start(1), "a comma inside brackets", hint)
+        arrows = [token.start for token in self.tokens if token.text == "->"]
         if is_map and not arrows:
-            lone = next(
-                (match.start(1) for match in _LONE_CLOSING.finditer(self.text) if match[1]), None
-            )
-            if lone is not None:
-                self.fail(lone, "this `>` closes nothing", "the arrow is `->`, in one piece")
-            self.fail(
-                len(self.text),
-                "a map needs an arrow",
-                "write `tensors -> tensors`, for example `i j -> i j`",
-            )
+            self.fail_without_arrow()
         if is_map and len(arrows) > 1:
-            self.fail(
-                arrows[1].start,
-                "a second `->`",
-                "a map has one arrow; compose two maps with `compose`",
-            )
+            hint = "a map has one arrow; compose two maps with `compose`"
+            self.fail(arrows[1], "a second `->`", hint)
         if not is_map and arrows:
-            self.fail(
-                arrows[0].start,
-                "a pattern has no arrow",
-                "for a map use EquivariantMap, or nn.Linear for a layer",
-            )
-        return tuple(self.side(tokens, is_map) for tokens in sides)
+            hint = "for a map use EquivariantMap, or nn.Linear for a layer"
+            self.fail(arrows[0], "a pattern has no arrow", hint)
+        return tuple(self.side(tokens, is_map) for tokens in _split(self.tokens, "->"))
+
+    def fail_without_arrow(self) -> NoReturn:
+        for match in _LONE_CLOSING.finditer(self.text):
+            if match[1]:
+                hint = "the arrow is `->`, in one piece"
+                self.fail(match.start(1), "this `>` closes nothing", hint)
+        hint = "write `tensors -> tensors`, for example `i j -> i j`"
+        self.fail(len(self.text), "a map needs an arrow", hint)
 
     def side(self, tokens: list[_Token], is_map: bool) -> tuple[TensorSyntax, ...]:
-        commas = [t for t in tokens if t.text == ","]
+        commas = [token.start for token in tokens if token.text == ","]
         if commas and not is_map:
-            self.fail(
-                commas[0].start, "a pattern is one tensor", "a comma separates the tensors of a map"
-            )
+            hint = "a comma separates the tensors of a map"
+            self.fail(commas[0], "a pattern is one tensor", hint)
         if len(commas) >= MAX_TENSORS:
-            self.fail(
-                commas[MAX_TENSORS - 1].start,
-                "too many tensors",
-                f"a side has at most {MAX_TENSORS}",
-            )
+            place = commas[MAX_TENSORS - 1]
+            self.fail(place, "too many tensors", f"a side has at most {MAX_TENSORS}")
         side: list[TensorSyntax] = []
         for chunk in _split(tokens, ","):
             tensor = self.tensor(chunk)
-            if (
-                tensor.name is not None
-                and not self.may_repeat
-                and any(tensor.name == other.name for other in side)
-            ):
-                hint = "a name means one tensor: use another one"
-                self.fail(
-                    chunk[0].start, f"the name `{tensor.name}` is used twice on this side", hint
-                )
+            names = [other.name for other in side if other.name is not None]
+            if tensor.name in names and not self.may_repeat:
+                problem = f"the name `{tensor.name}` is used twice on this side"
+                self.fail(chunk[0].start, problem, "a name means one tensor: use another one")
             side.append(tensor)
         return tuple(side)
 
     def tensor(self, tokens: list[_Token]) -> TensorSyntax:
         name = None
+        # A name; `=` in any other place is reported by `letter`.
         if len(tokens) > 1 and tokens[1].text == "=":
             name = self.name(tokens[0])
             tokens = tokens[2:]
@@ -285,24 +279,21 @@ class _Parser:
         rest = deque(tokens)
         while rest:
             faces.append(self.face(rest))
-        letters = {letter for face in faces for letter in face.letters}
-        if len(letters) > MAX_LETTERS:
-            self.fail(
-                tokens[0].start,
-                f"{len(letters)} letters in one pattern",
-                f"at most {MAX_LETTERS} are read",
-            )
+        count = len({letter for face in faces for letter in face.letters})
+        if count > MAX_LETTERS:
+            hint = f"at most {MAX_LETTERS} are read"
+            self.fail(tokens[0].start, f"{count} letters in one pattern", hint)
         return TensorSyntax(name, tuple(faces))
 
     def name(self, token: _Token) -> str:
         if not _WORD.match(token.text):
-            self.fail(
-                token.start,
-                f"`{token.text}` is not a name",
-                "write `name=pattern`, for example `bond={i j}`",
-            )
+            hint = "write `name=pattern`, for example `bond={i j}`"
+            self.fail(token.start, f"`{token.text}` is not a name", hint)
         if is_letter(token.text):
-            hint = f"`{token.text}` is a letter, and names must differ from letters: `{token.text}_name={{i j}}`"
+            hint = (
+                f"`{token.text}` is a letter, and names must differ from letters:"
+                f" `{token.text}_name={{i j}}`"
+            )
             self.fail(token.start, f"`{token.text}` cannot be a name", hint)
         return token.text
 
@@ -321,10 +312,10 @@ class _Parser:
         is_open = False
         while True:
             if not rest:
-                self.fail(
-                    first.start, f"this `{first.text}` is never closed", f"add `{kind.closing}`"
-                )
+                problem = f"this `{first.text}` is never closed"
+                self.fail(first.start, problem, f"add `{kind.closing}`")
             token = rest.popleft()
+            # The other brackets are errors, with a hint that depends on which one it is.
             if token.text == kind.closing:
                 break
             self.refuse_inside(kind, first, token, is_open)
@@ -334,10 +325,16 @@ class _Parser:
                 continue
             letters.append(self.letter(token, rest))
             if letters[-1] in letters[:-1]:
-                hint = "a letter stands once in a face; repeat it in another face to say that two faces share the node"
+                hint = (
+                    "a letter stands once in a face; repeat it in another face to say that two"
+                    " faces share the node"
+                )
                 self.fail(token.start, f"`{token.text}` twice in one face", hint)
         if not letters:
-            hint = f"a face has at least one letter: `{kind.opening}i{kind.closing}`; the empty pattern has no face at all"
+            hint = (
+                f"a face has at least one letter: `{kind.opening}i{kind.closing}`; the empty"
+                " pattern has no face at all"
+            )
             self.fail(first.start, "empty brackets", hint)
         return make_face(kind, tuple(letters), is_open)
 
@@ -345,68 +342,58 @@ class _Parser:
         if token.text in KINDS:
             hint = f"close the `{first.text}` first; faces stand side by side, as in `i {{i j}}`"
             if {first.text, token.text} == {"<", "["}:
-                hint = "there is no oriented face with repeats, as its tensors would be 0 there: write `<i j>`, or `[i j]` without signs"
+                hint = (
+                    "there is no oriented face with repeats, as its tensors would be 0 there: write"
+                    " `<i j>`, or `[i j]` without signs"
+                )
             self.fail(token.start, "brackets inside brackets", hint)
         if token.text in _CLOSING:
-            self.fail(
-                token.start,
-                f"`{token.text}` does not close the `{first.text}`",
-                f"close it with `{kind.closing}`",
-            )
+            problem = f"`{token.text}` does not close the `{first.text}`"
+            self.fail(token.start, problem, f"close it with `{kind.closing}`")
         if is_open:
-            self.fail(
-                token.start,
-                f"`{token.text}` after `...`",
-                "`...` stands last in its face: `{i j ...}`",
-            )
+            hint = "`...` stands last in its face: `{i j ...}`"
+            self.fail(token.start, f"`{token.text}` after `...`", hint)
 
     def refuse_open(self, kind: Kind, token: _Token, letters: list[Letter]) -> None:
         if not kind.may_be_open:
-            sizes = (
-                ": write a tensor for each size, `i, <i j>, <i j k>`" if kind.is_oriented else ""
-            )
-            self.fail(
-                token.start,
-                f"`...` in {kind.title}",
-                f"only `{{ }}` takes `...`; {kind.title} has a fixed size{sizes}",
-            )
+            hint = f"only `{{ }}` takes `...`; {kind.title} has a fixed size"
+            if kind.is_oriented:
+                hint += ": write a tensor for each size, `i, <i j>, <i j k>`"
+            self.fail(token.start, f"`...` in {kind.title}", hint)
         if not letters:
-            self.fail(
-                token.start,
-                "`...` without a letter",
-                "an open face starts with a letter: `{i ...}`",
-            )
+            hint = "an open face starts with a letter: `{i ...}`"
+            self.fail(token.start, "`...` without a letter", hint)
         sorts = sorted({letter.sort for letter in letters})
         if len(sorts) > 1:
-            self.fail(
-                token.start,
-                f"an open face with {len(sorts)} sorts: {', '.join(sorts)}",
-                "use one open face for each sort",
-            )
+            problem = f"an open face with {len(sorts)} sorts: {', '.join(sorts)}"
+            self.fail(token.start, problem, "use one open face for each sort")
 
     def letter(self, token: _Token, rest: deque[_Token]) -> Letter:
         text, start = token
         if text in _MISPLACED:
             self.fail(start, f"a stray `{text}`", _MISPLACED[text])
         if not is_letter(text):
+            # `ij` was most likely meant as `i j`.
             spaced = " ".join(text) if len(text) == 2 and text.isalpha() else "i j"
-            hint = f"letters are one character with optional digits, separated by spaces: `{spaced}`; a name takes `=`: `{text}={{i j}}`"
+            hint = (
+                f"letters are one character with optional digits, separated by spaces: `{spaced}`;"
+                f" a name takes `=`: `{text}={{i j}}`"
+            )
             self.fail(start, f"`{text}` is not a letter", hint)
         sort = self.sort(rest) if rest and rest[0].text == ":" else None
+        # `i` and `i:node` mean the same, so None stands for the default in this comparison.
         known = self.sorts.setdefault(text, sort)
         if (known or DEFAULT_SORT) != (sort or DEFAULT_SORT):
-            if known and sort:
-                problem = f"`{text}` has the sort `{known}` elsewhere and `{sort}` here"
-                self.fail(
-                    start, problem, "a letter has one sort throughout a map: use another letter"
-                )
-            problem = f"`{text}` is written with the sort `{known or sort}` in one place and without in another"
-            self.fail(
-                start,
-                problem,
-                f"write `{text}:{known or sort}` in every place, or use another letter",
-            )
+            self.fail_sorts(start, text, known, sort)
         return Letter(text, sort or DEFAULT_SORT)
+
+    def fail_sorts(self, start: int, text: str, known: str | None, sort: str | None) -> NoReturn:
+        if known and sort:
+            problem = f"`{text}` has the sort `{known}` elsewhere and `{sort}` here"
+            self.fail(start, problem, "a letter has one sort throughout a map: use another letter")
+        sort = known or sort
+        problem = f"`{text}` is written with the sort `{sort}` in one place and without in another"
+        self.fail(start, problem, f"write `{text}:{sort}` in every place, or use another letter")
 
     def sort(self, rest: deque[_Token]) -> str:
         colon = rest.popleft()
@@ -426,13 +413,14 @@ def _split(tokens: list[_Token], separator: str) -> list[list[_Token]]:
 
 
 def write_letter(letter: Letter) -> str:
-    """A letter with its sort, which is left out where it is the default."""
+    """Return a letter with its sort, or without if it has the default sort."""
     return letter.name if letter.sort == DEFAULT_SORT else f"{letter.name}:{letter.sort}"
 
 
 def write_faces(faces: Iterable[tuple[Kind, Iterable[str], bool]]) -> str:
-    """Faces as text, from their kinds and the words inside."""
-    return " ".join(
-        kind.opening + " ".join([*words, "..."] if is_open else words) + kind.closing
-        for kind, words, is_open in faces
-    )
+    """Return faces as text, from their kinds, the words inside and whether they are open."""
+    texts = []
+    for kind, words, is_open in faces:
+        inside = " ".join([*words, "..."] if is_open else words)
+        texts.append(f"{kind.opening}{inside}{kind.closing}")
+    return " ".join(texts)

@@ -1,9 +1,13 @@
-"""Layers and networks in words. Whatever has the methods of a torch module will do: the algebra does without torch."""
+"""Layers and networks in words.
+
+Everything here works on objects with the methods of a torch module, because the algebra does not
+import torch.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from html import escape
@@ -14,29 +18,25 @@ from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.multilinear import MultilinearMap
 from incidence.algebra.pattern import Pattern
 
-__all__ = ["MAPS", "Layer", "Network", "is_layer", "is_module", "lines"]
+__all__ = ["MAPS", "Layer", "NetworkExplanation", "is_layer", "is_module", "lines"]
 
 MAPS = EquivariantMap, MultilinearMap
-"""What a layer may have as its map."""
+"""The types that the `map` of a layer may have."""
 
 lines = partial(wrap, width=80, break_long_words=False)
-"""A text as lines of at most 80 columns."""
+"""Wrap a text into lines of at most 80 columns."""
 
 
 def is_module(value: object) -> bool:
-    """Whether this is a module of torch, as far as one can tell without torch."""
-    return (
-        hasattr(value, "named_modules")
-        and hasattr(value, "parameters")
-        and not isinstance(value, type)
-    )
+    """Return whether an object looks like a torch module."""
+    is_class = isinstance(value, type)
+    return hasattr(value, "named_modules") and hasattr(value, "parameters") and not is_class
 
 
 def is_layer(value: object) -> bool:
-    """Whether a module is the complete layer of a map, or of some of its operations."""
-    return isinstance(getattr(value, "map", None), EquivariantMap) and hasattr(
-        value, "operations_of"
-    )
+    """Return whether a module is the complete layer of a map, or of some of its operations."""
+    has_map = isinstance(getattr(value, "map", None), EquivariantMap)
+    return has_map and hasattr(value, "operations_of")
 
 
 def _has_map(value: object) -> bool:
@@ -44,10 +44,10 @@ def _has_map(value: object) -> bool:
 
 
 def _is_innermost(module: Any) -> bool:
-    """Whether a module has a map, none inside of it has one, and it can say what it is."""
-    return (
-        _has_map(module) and sum(map(_has_map, module.modules())) == 1 and bool(module.extra_repr())
-    )
+    """Return whether a module has a map and a description, and no module inside it has a map."""
+    # `modules()` includes the module itself.
+    is_alone = _has_map(module) and sum(map(_has_map, module.modules())) == 1
+    return is_alone and bool(module.extra_repr())
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Layer:
 
     Attributes:
         module: The layer.
-        name: Where it stands in its network.
+        name: Its name in the network.
     """
 
     module: Any
@@ -74,7 +74,10 @@ class Layer:
 
     @cached_property
     def kept(self) -> frozenset[Operation]:
-        """The operations that it has, each with a weight of its own; none of a module that combines them in another way."""
+        """The operations of the map that have weights in the layer.
+
+        Empty for a module that combines operations in another way.
+        """
         if not is_layer(self.module):
             return frozenset()
         pairs = ((s, t) for s in range(len(self.map.inputs)) for t in range(len(self.map.outputs)))
@@ -84,59 +87,51 @@ class Layer:
 
     @cached_property
     def num_parameters(self) -> int | None:
-        """How many numbers it learns; None before the first input told it the channels."""
+        """The number of learned values; None before the first input sets the channels."""
         return _num_parameters(self.module.parameters())
 
     def sentence(self) -> str:
-        """What is to say of it besides its map."""
-        if not is_layer(self.module):
-            return str(self.module.extra_repr())
-        some = (
-            f"{len(self.kept):,} of"
-            if len(self.kept) < self.map.dimension
-            else "all"
-            if self.map.dimension > 1
-            else "the"
+        """Describe operations, aggregations, channels and parameters of the layer."""
+        module, m = self.module, self.map
+        if not is_layer(module):
+            return str(module.extra_repr())
+        if len(self.kept) < m.dimension:
+            some = f"{len(self.kept):,} of"
+        else:
+            some = "all" if m.dimension > 1 else "the"
+        operations = f"{some} {m.dimension:,} operation{'s' * (m.dimension != 1)}"
+        has_bias = any(name.startswith("bias") for name, _ in module.named_parameters())
+        inside = _channels(m.inputs, module.in_channels)
+        outside = _channels(m.outputs, module.out_channels)
+        return (
+            f"{operations}{'' if has_bias else ', no bias'}; pools by {', '.join(module.aggr)};"
+            f" channels {inside} -> {outside}; {_parameters(self.num_parameters)}"
         )
-        operations = f"{some} {self.map.dimension:,} operation{'s' * (self.map.dimension != 1)}"
-        bias = (
-            ""
-            if any(name.startswith("bias") for name, _ in self.module.named_parameters())
-            else ", no bias"
-        )
-        sides = (
-            (self.map.inputs, self.module.in_channels),
-            (self.map.outputs, self.module.out_channels),
-        )
-        channels = " -> ".join(_channels(patterns, counts) for patterns, counts in sides)
-        return f"{operations}{bias}; pools by {', '.join(self.module.aggr)}; channels {channels}; {_parameters(self.num_parameters)}"
 
     def data(self) -> dict[str, Any]:
-        """The same as plain data, for JSON."""
-        told = {
+        """Return the description as plain data, for JSON."""
+        data: dict[str, Any] = {
             "name": self.name,
             "kind": self.kind,
             "map": str(self.map),
             "num_parameters": self.num_parameters,
         }
-        if not is_layer(self.module):
-            return told
-        channels = {
-            "in_channels": list(self.module.in_channels),
-            "out_channels": list(self.module.out_channels),
-        }
-        return {
-            **told,
-            **channels,
-            "aggr": list(self.module.aggr),
-            "num_operations": len(self.kept),
-            "dimension": self.map.dimension,
-        }
+        if is_layer(self.module):
+            data |= {
+                "in_channels": list(self.module.in_channels),
+                "out_channels": list(self.module.out_channels),
+                "aggr": list(self.module.aggr),
+                "num_operations": len(self.kept),
+                "dimension": self.map.dimension,
+            }
+        return data
 
 
 @dataclass(frozen=True)
-class Network:
-    """What `explain` returns for a network: `print` it, show it in a notebook, or take `data`; `explain(layer)` says more of one layer.
+class NetworkExplanation:
+    """The explanation of a network: print it, show it in a notebook, or take its `data`.
+
+    `explain(layer)` says more about a single layer.
 
     Attributes:
         module: The network.
@@ -146,7 +141,10 @@ class Network:
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
-        """Its equivariant layers, in the order of its modules: the innermost that have a map, and what is the complete layer of one."""
+        """The equivariant layers in the order of the modules.
+
+        These are the complete layers of maps, and the innermost other modules that have a map.
+        """
         return tuple(
             Layer(module, name)
             for name, module in self.module.named_modules()
@@ -155,13 +153,14 @@ class Network:
 
     @cached_property
     def others(self) -> dict[str, int]:
-        """How many parameters the other modules have, by their classes."""
-        inside = {id(p) for layer in self.layers for p in layer.module.parameters()}
+        """The number of parameters outside of these layers, by the class of their module."""
+        # Parameters may be shared by modules; each counts once.
+        seen = {id(p) for layer in self.layers for p in layer.module.parameters()}
         counts: Counter[str] = Counter()
         for module in self.module.modules():
             for parameter in module.parameters(recurse=False):
-                if id(parameter) not in inside:
-                    inside.add(id(parameter))
+                if id(parameter) not in seen:
+                    seen.add(id(parameter))
                     counts[type(module).__name__] += _num_parameters([parameter]) or 0
         return dict(counts)
 
@@ -169,63 +168,52 @@ class Network:
         return "\n".join(self._lines())
 
     def _head(self) -> str:
-        known = getattr(self.module, "map", None)
-        text = f" {known}" if _has_map(self.module) else ""
+        text = f" {self.module.map}" if _has_map(self.module) else ""
         count = f"{len(self.layers)} equivariant layer{'s' * (len(self.layers) != 1)}"
-        return f"{type(self.module).__name__}{text}: {count}, {_parameters(_num_parameters(self.module.parameters()))}."
+        parameters = _parameters(_num_parameters(self.module.parameters()))
+        return f"{type(self.module).__name__}{text}: {count}, {parameters}."
 
     def _rest(self) -> str:
-        return (
-            "Besides: "
-            + ", ".join(f"{kind} {_parameters(n)}" for kind, n in self.others.items())
-            + "."
-            if self.others
-            else ""
-        )
+        counts = (f"{kind} {_parameters(n)}" for kind, n in self.others.items())
+        return f"Besides: {', '.join(counts)}." if self.others else ""
 
     def _lines(self) -> Iterator[str]:
         yield from lines(self._head())
         for layer in self.layers:
-            yield from (
-                "",
-                *lines(f"{layer.name or layer.kind}: {layer.map}", subsequent_indent="    "),
-            )
+            title, sentence = f"{layer.name or layer.kind}: {layer.map}", layer.sentence()
+            yield ""
+            yield from lines(title, subsequent_indent="    ")
             yield from lines(
-                f"{layer.kind}, {layer.sentence()}.", initial_indent="  ", subsequent_indent="  "
+                f"{layer.kind}, {sentence}.", initial_indent="  ", subsequent_indent="  "
             )
         if self.others:
             yield from ("", *lines(self._rest()))
 
     def data(self) -> dict[str, Any]:
-        """The explanation as plain data, for JSON."""
-        total = _num_parameters(self.module.parameters())
-        layers = [layer.data() for layer in self.layers]
+        """Return the explanation as plain data, for JSON."""
         return {
             "kind": type(self.module).__name__,
-            "num_parameters": total,
-            "layers": layers,
+            "num_parameters": _num_parameters(self.module.parameters()),
+            "layers": [layer.data() for layer in self.layers],
             "others": self.others,
         }
 
     def _repr_html_(self) -> str:
-        cells = (
-            (layer.name, str(layer.map), f"{layer.kind}, {layer.sentence()}")
-            for layer in self.layers
-        )
-        rows = "".join(
-            f"<tr><td>{escape(a)}</td><td><code>{escape(b)}</code></td><td>{escape(c)}</td></tr>"
-            for a, b, c in cells
-        )
-        return f"<div><p>{escape(self._head())}</p><table>{rows}</table><p>{escape(self._rest())}</p></div>"
+        rows = []
+        for layer in self.layers:
+            name, text = escape(layer.name), escape(str(layer.map))
+            words = escape(f"{layer.kind}, {layer.sentence()}")
+            rows.append(f"<tr><td>{name}</td><td><code>{text}</code></td><td>{words}</td></tr>")
+        table = f"<table>{''.join(rows)}</table>"
+        return f"<div><p>{escape(self._head())}</p>{table}<p>{escape(self._rest())}</p></div>"
 
 
-def _num_parameters(parameters: Any) -> int | None:
-    found = list(parameters)
-    if any(
-        hasattr(p, "materialize") for p in found
-    ):  # a lazy parameter of torch, which has no size yet
+def _num_parameters(parameters: Iterable[Any]) -> int | None:
+    listed = list(parameters)
+    # A lazy parameter of torch has no size yet.
+    if any(hasattr(parameter, "materialize") for parameter in listed):
         return None
-    return int(sum(p.numel() for p in found))
+    return int(sum(parameter.numel() for parameter in listed))
 
 
 def _parameters(count: int | None) -> str:
@@ -235,7 +223,8 @@ def _parameters(count: int | None) -> str:
 
 
 def _channels(patterns: Sequence[Pattern], counts: Sequence[int]) -> str:
-    shown = ["as the input" if count < 0 else str(count) for count in counts]
-    if len(set(shown)) <= 1:
-        return shown[0] if shown else "none"
-    return ", ".join(f"{p.name or p}: {count}" for p, count in zip(patterns, shown, strict=True))
+    # Channels of -1 are set by the first input.
+    texts = ["as the input" if count < 0 else str(count) for count in counts]
+    if len(set(texts)) <= 1:
+        return texts[0] if texts else "none"
+    return ", ".join(f"{p.name or p}: {text}" for p, text in zip(patterns, texts, strict=True))

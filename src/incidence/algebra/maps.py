@@ -1,4 +1,6 @@
-r"""`EquivariantMap`: everything there is to know about the linear maps between two collections of patterns."""
+r"""`EquivariantMap`: the linear maps between two collections of patterns that commute with every
+relabelling of the nodes.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from math import prod
 from types import MappingProxyType
-from typing import NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
-from incidence.algebra.compose import Product
+from incidence.algebra.describe import read
 from incidence.algebra.grammar import parse
 from incidence.algebra.orbit import Orbit, profiles
 from incidence.algebra.overlap import (
@@ -29,9 +30,11 @@ from incidence.algebra.overlap import (
     overlaps,
 )
 from incidence.algebra.pattern import Pattern
-from incidence.algebra.reading import read
 from incidence.errors import IncidenceError, PatternError, TooLargeError
 from incidence.notebook import html_of
+
+if TYPE_CHECKING:
+    from incidence.algebra.composition import Composition
 
 __all__ = [
     "MAX_PAIRS",
@@ -43,7 +46,7 @@ __all__ = [
     "as_map",
 ]
 
-_STRIDE = 10_000  # matrices that are passed over rather than counted
+_STRIDE = 10_000  # up to so many matrices are skipped one by one, which is faster than counting
 MAX_PAIRS = 100_000
 """Maps with more pairs of orbits than this are counted, but their operations are not listed."""
 
@@ -64,11 +67,11 @@ class TensorOrbit(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Operation:
-    """One pool-and-broadcast operation; prints as a formula and in words.
+    """One pool-and-broadcast operation. It prints as a formula and in words.
 
     Attributes:
-        source, target: What it reads and what it writes.
-        overlap: The overlap matrix as a tuple of rows: classes of the source by classes of the target.
+        source, target: The orbits that it reads and writes.
+        overlap: The overlap matrix as a tuple of rows, shape (source classes, target classes).
 
     Example:
         >>> EquivariantMap("i j -> i j").operations[12]
@@ -90,7 +93,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class OrbitPair:
-    """All operations between two orbits: `count` of them, from number `start` on."""
+    """All operations between two orbits: `count` operations, numbered from `start`."""
 
     source: TensorOrbit
     target: TensorOrbit
@@ -99,11 +102,13 @@ class OrbitPair:
 
 
 class EquivariantMap:
-    r"""The linear maps between two collections of patterns that commute with every relabelling of the nodes.
+    r"""The linear maps between two collections of patterns that commute with every relabelling of
+    the nodes.
 
     Args:
         text: The map as text, for example `i, {i j} -> i j`.
-        max_overlap: With open faces (`...`): how many matched nodes may lie in an open class. Other pairs are not affected.
+        max_overlap: How many matched nodes may lie in an open class (`...`). It does not affect
+            operations without open classes.
 
     Raises:
         PatternError: The text is outside the grammar; the message points at the place.
@@ -117,11 +122,8 @@ class EquivariantMap:
     """
 
     def __init__(self, text: str, max_overlap: int = 1) -> None:
-        if (
-            isinstance(max_overlap, bool)
-            or not isinstance(max_overlap, int)
-            or not 0 <= max_overlap <= 64
-        ):
+        is_number = isinstance(max_overlap, int) and not isinstance(max_overlap, bool)
+        if not is_number or not 0 <= max_overlap <= 64:
             raise IncidenceError(
                 f"max_overlap is a number of matched nodes, 0 to 64; got {max_overlap!r}."
             )
@@ -129,10 +131,12 @@ class EquivariantMap:
         self.__dict__.update(text=text, inputs=inputs, outputs=outputs, max_overlap=max_overlap)
         named = {pattern.name: pattern for pattern in inputs if pattern.name}
         for pattern in outputs:
-            other = named.get(pattern.name or "")
-            if other is not None and other != pattern:
-                place = re.search(rf"\b{pattern.name}\s*=", text[text.index("->") :])
-                position = text.index("->") + (place.start() if place else 0)
+            other = named.get(pattern.name or "", pattern)
+            if other != pattern:
+                arrow = text.index("->")
+                # Syntax has no places, so the name is searched for.
+                place = re.search(rf"\b{pattern.name}\s*=", text[arrow:])
+                position = arrow + (place.start() if place else 0)
                 problem = f"the name `{pattern.name}` means `{other.unnamed()}` left of the arrow"
                 raise PatternError(
                     text, position, problem, "a name means one support throughout a map"
@@ -142,34 +146,29 @@ class EquivariantMap:
     def between(
         cls, inputs: Iterable[Pattern], outputs: Iterable[Pattern], max_overlap: int = 1
     ) -> EquivariantMap:
-        """The map between given patterns; letters that would clash are renamed. Names are kept as they are."""
+        """Return the map between given patterns.
+
+        A letter that has different sorts in two patterns is renamed; names of tensors stay.
+        """
+        # The sort of every letter so far: one letter has one sort in a map.
         sorts: dict[str, str] = {}
-        sides: tuple[list[Pattern], list[Pattern]] = [], []
-        for side, patterns in zip(sides, (inputs, outputs), strict=True):
-            for pattern in patterns:
-                taken = {*sorts, *pattern.letters}
-                fresh = (
-                    f"{c}{n}" for n in range(1, 1000) for c in "ijklmn" if f"{c}{n}" not in taken
-                )
-                side.append(
-                    pattern.rename(
-                        {
-                            x: next(fresh)
-                            for x, sort in pattern.sorts.items()
-                            if sorts.get(x, sort) != sort
-                        }
-                    )
-                )
-                sorts.update(side[-1].sorts)
+
+        def renamed(pattern: Pattern) -> Pattern:
+            letters = (f"{c}{n}" for n in range(1, 1000) for c in "ijklmn")
+            fresh = (x for x in letters if x not in sorts and x not in pattern.sorts)
+            clashes = [x for x, sort in pattern.sorts.items() if sorts.get(x, sort) != sort]
+            renamed = pattern.rename({x: next(fresh) for x in clashes})
+            sorts.update(renamed.sorts)
+            return renamed
+
+        sides = {"inputs": tuple(map(renamed, inputs)), "outputs": tuple(map(renamed, outputs))}
         self = cls.__new__(cls)
-        self.__dict__.update(
-            inputs=tuple(sides[0]), outputs=tuple(sides[1]), max_overlap=max_overlap
-        )
+        self.__dict__.update(sides, max_overlap=max_overlap)
         self.__dict__["text"] = str(self)
         return self
 
     text: str
-    """The text as it was given."""
+    """The text as the caller wrote it."""
     inputs: tuple[Pattern, ...]
     """The patterns left of the arrow."""
     outputs: tuple[Pattern, ...]
@@ -188,15 +187,12 @@ class EquivariantMap:
     @cached_property
     def sorts(self) -> tuple[str, ...]:
         """The sorts of the nodes, in order of appearance."""
-        return tuple(
-            dict.fromkeys(
-                s for pattern in self.inputs + self.outputs for s in pattern.sorts.values()
-            )
-        )
+        patterns = self.inputs + self.outputs
+        return tuple(dict.fromkeys(sort for p in patterns for sort in p.sorts.values()))
 
     @property
     def is_open(self) -> bool:
-        """Whether some face is of mixed size (`...`)."""
+        """Whether some face has a mixed size (`...`)."""
         return any(pattern.is_open for pattern in self.inputs + self.outputs)
 
     @property
@@ -206,39 +202,37 @@ class EquivariantMap:
 
     @cached_property
     def dimension(self) -> int:
-        """The number of independent operations for many nodes; counted, not listed."""
+        """The number of independent operations for many nodes; operations are not listed for it."""
+        total, k = 0, self.max_overlap
         with bounded():
-            k = self.max_overlap
-            return sum(
-                n * num_within(count_by_sort(p, q, k).values(), k)
-                for (p, q), n in self._pattern_pairs()
-            )
+            for (p, q), n in self._pattern_pairs():
+                total += n * num_within(count_by_sort(p, q, k).values(), k)
+        return total
 
     def dimension_at(self, num_nodes: int | Mapping[str, int]) -> int:
-        """The exact dimension of the space of equivariant maps at given numbers of nodes.
+        """Return the exact dimension of the space of equivariant maps at given numbers of nodes.
 
         Args:
-            num_nodes: The number of nodes, of every sort or for each sort.
+            num_nodes: The number of nodes, for every sort at once or for each sort.
 
         Raises:
             IncidenceError: The map has open faces, or a number is missing or negative.
         """
         if self.is_open:
             raise IncidenceError(
-                f"`{self}` has open faces: their sizes are not bounded, so there is no dimension at N nodes."
+                f"`{self}` has open faces: their sizes are not bounded, so there is no dimension at"
+                " N nodes."
             )
-        counts = self._counts(num_nodes)
+        total, counts = 0, self._counts(num_nodes)
         with bounded():
-            return sum(
-                n * num_at(count_by_sort(p, q, self.max_overlap), counts)
-                for (p, q), n in self._pattern_pairs()
-            )
+            for (p, q), n in self._pattern_pairs():
+                total += n * num_at(count_by_sort(p, q, self.max_overlap), counts)
+        return total
 
     def _pattern_pairs(self) -> Iterable[tuple[tuple[Pattern, Pattern], int]]:
-        """The pairs of an input and an output pattern, names aside, and how often each occurs."""
-        return Counter(
-            (p.unnamed(), q.unnamed()) for p in self.inputs for q in self.outputs
-        ).items()
+        """Return the pairs of an input and an output without names, and how often each occurs."""
+        pairs = ((p.unnamed(), q.unnamed()) for p in self.inputs for q in self.outputs)
+        return Counter(pairs).items()
 
     def _counts(self, num_nodes: int | Mapping[str, int]) -> dict[str, int]:
         if isinstance(num_nodes, int):
@@ -250,51 +244,57 @@ class EquivariantMap:
         missing = [sort for sort in self.sorts if sort not in num_nodes]
         if missing:
             raise IncidenceError(
-                f"no number of nodes for the sort `{missing[0]}` of `{self}`: give one number for each sort."
+                f"`{self}` needs a number of nodes for the sort `{missing[0]}`: give one for each"
+                " sort."
             )
         unknown = [sort for sort in num_nodes if sort not in self.sorts]
         if unknown:
             raise IncidenceError(
-                f"`{self}` has no sort {unknown[0]!r}; its sorts are: {', '.join(self.sorts) or 'none'}."
+                f"`{self}` has no sort {unknown[0]!r}; its sorts are:"
+                f" {', '.join(self.sorts) or 'none'}."
             )
         for sort, n in num_nodes.items():
             if isinstance(n, bool) or not isinstance(n, int) or n < 0:
                 raise IncidenceError(
-                    f"the number of nodes of sort `{sort}` must be an integer of at least 0; got {n!r}."
+                    f"the number of nodes of sort `{sort}` must be an integer of at least 0; got"
+                    f" {n!r}."
                 )
         return {sort: num_nodes[sort] for sort in self.sorts}
 
     @cached_property
     def enough_nodes(self) -> Mapping[str, int]:
-        """For each sort, the least number of nodes from which on `dimension` is exact; 0 where there are no operations."""
+        """For each sort, the least number of nodes from which on `dimension` is exact.
+
+        It is 0 if there are no operations.
+        """
         enough = dict.fromkeys(self.sorts, 0)
         with bounded():
             for (p, q), _ in self._pattern_pairs():
                 needs = count_by_sort(p, q, self.max_overlap)
-                if all(needs.values()):
-                    enough.update(
-                        {
-                            sort: max(enough[sort], *(n for n, _ in counts))
-                            for sort, counts in needs.items()
-                        }
-                    )
+                # A pair without operations needs no nodes.
+                for sort, counts in needs.items() if all(needs.values()) else ():
+                    enough[sort] = max(enough[sort], *(n for n, _ in counts))
         return MappingProxyType(enough)
 
     @cached_property
     def num_biases(self) -> int:
-        """The number of independent biases: one for each output orbit that has one (with open faces: for each family)."""
+        """The number of independent biases, at most one for each output orbit.
+
+        With open faces it is one for each family of orbits.
+        """
         return sum(num_orbits(pattern, with_bias=True) for pattern in self.outputs)
 
     @cached_property
     def pairs(self) -> tuple[OrbitPair, ...]:
-        """The operations by pairs of orbits, in their order.
+        """The pairs of an input and an output orbit, in the order of their operations.
 
         Raises:
             TooLargeError: There are too many pairs to list.
         """
         if self.num_pairs > MAX_PAIRS:
             raise TooLargeError(
-                f"`{self}` has {self.num_pairs:,} pairs of orbits, more than the {MAX_PAIRS:,} that are listed."
+                f"`{self}` has {self.num_pairs:,} pairs of orbits, more than the {MAX_PAIRS:,} that"
+                " are listed."
             )
         return tuple(self.iter_pairs())
 
@@ -304,7 +304,7 @@ class EquivariantMap:
         return sum(map(num_orbits, self.inputs)) * sum(map(num_orbits, self.outputs))
 
     def iter_pairs(self) -> Iterator[OrbitPair]:
-        """The pairs one after the other, however many there are."""
+        """Yield the pairs one after the other, however many there are."""
         start = 0
         for s, p in enumerate(self.inputs):
             for t, q in enumerate(self.outputs):
@@ -318,40 +318,47 @@ class EquivariantMap:
 
     @property
     def operations(self) -> Operations:
-        """All operations, listed lazily.
+        """All operations, as a lazy sequence.
 
-        They come by source tensor, target tensor, source orbit, target orbit (by size, then classes), and overlap matrix in
-        row-major lexicographic order. The order depends on meaning only.
+        They are sorted by source tensor, target tensor, source orbit, target orbit (by size, then
+        classes), and overlap matrix in row-major lexicographic order. The order depends on the
+        meaning of the map only, not on its spelling.
         """
         return Operations(self)
 
-    def compose(self, then: EquivariantMap | str) -> Product:
-        """The product with a map that comes after this one, on the complete structure: see `Product`."""
-        return Product(self, as_map(then))
+    def compose(self, then: EquivariantMap | str) -> Composition:
+        """Return the product with a map that is applied after this one, on the complete structure.
+
+        See `Composition`.
+        """
+        from incidence.algebra.composition import Composition  # which imports this module
+
+        return Composition(self, as_map(then))
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (
-            self._key == other._key if isinstance(other, EquivariantMap) else NotImplemented
-        )
+        if not isinstance(other, EquivariantMap):
+            return NotImplemented
+        return self is other or self._key == other._key
 
     def __hash__(self) -> int:
         return self._hash
 
     @cached_property
     def _hash(self) -> int:
-        return hash(
-            self._key
-        )  # maps and patterns are keys of many tables: hashing their parts each time would show in small layers
+        # Maps are keys of many caches: hashing their parts each time would slow down small layers.
+        return hash(self._key)
 
     @cached_property
     def _key(self) -> tuple[object, ...]:
+        # The bound makes no difference without open faces.
         return self.inputs, self.outputs, self.max_overlap if self.is_open else None
 
     def __str__(self) -> str:
         return f"{', '.join(map(str, self.inputs))} -> {', '.join(map(str, self.outputs))}"
 
     def __repr__(self) -> str:
-        return f"EquivariantMap({str(self)!r}{f', max_overlap={self.max_overlap}' if self.is_open else ''})"
+        bound = f", max_overlap={self.max_overlap}" if self.is_open else ""
+        return f"EquivariantMap({str(self)!r}{bound})"
 
     _repr_html_ = html_of
 
@@ -360,7 +367,7 @@ class EquivariantMap:
 
 
 def as_map(value: EquivariantMap | str) -> EquivariantMap:
-    """A map from a map or its text."""
+    """Return a map from a map or its text."""
     if isinstance(value, EquivariantMap):
         return value
     if isinstance(value, str):
@@ -369,16 +376,24 @@ def as_map(value: EquivariantMap | str) -> EquivariantMap:
 
 
 def num_orbits(pattern: Pattern, with_bias: bool = False) -> int:
-    """The number of orbits of a pattern, or of those that have a bias, counted without listing: a product over the sorts."""
-    by_sort = (profiles(pattern.restrict(sort)).items() for sort in set(pattern.sorts.values()))
-    return prod(
-        sum(n for profile, n in counts if not (with_bias and any(c.is_odd for c in profile)))
-        for counts in by_sort
-    )
+    """Return the number of orbits of a pattern, or of those that have a bias, without listing them.
+
+    It is a product over the sorts.
+    """
+    total = 1
+    for sort in set(pattern.sorts.values()):
+        counts = profiles(pattern.restrict(sort))
+        if with_bias:
+            counts = Counter({p: n for p, n in counts.items() if not any(x.is_odd for x in p)})
+        total *= counts.total()
+    return total
 
 
 class Operations(Sequence[Operation]):
-    """The operations of a map as a lazy sequence: any of them can be had without listing those before its pair of orbits."""
+    """The operations of a map as a lazy sequence.
+
+    Indexing skips the pairs of orbits before the operation without listing their operations.
+    """
 
     def __init__(self, owner: EquivariantMap) -> None:
         self._map = owner
@@ -386,7 +401,8 @@ class Operations(Sequence[Operation]):
     def __len__(self) -> int:
         if self._map.dimension > sys.maxsize:
             raise TooLargeError(
-                f"`{self._map}` has {self._map.dimension:,} operations, more than len() can say. Use `.dimension`."
+                f"`{self._map}` has {self._map.dimension:,} operations, more than len() can say."
+                " Use `.dimension`."
             )
         return self._map.dimension
 
@@ -394,31 +410,34 @@ class Operations(Sequence[Operation]):
         return self._map.dimension > 0
 
     def __iter__(self) -> Iterator[Operation]:
-        if self._map.dimension > MAX_LISTED:
-            count = f"`{self._map}` has {self._map.dimension:,} operations, more than the {MAX_LISTED:,} that are listed"
+        count = self._map.dimension
+        if count > MAX_LISTED:
             raise TooLargeError(
-                f"{count}. Take a slice, such as `.operations[:100]`, or count them with `.dimension`."
+                f"`{self._map}` has {count:,} operations, more than the {MAX_LISTED:,} that are"
+                " listed. Take a slice, such as `.operations[:100]`, or count them with"
+                " `.dimension`."
             )
-        return self._between(0, self._map.dimension)
+        return self._between(0, count)
 
     def _between(self, start: int, stop: int) -> Iterator[Operation]:
+        # Found by bisection: the pairs before hold up to billions of operations.
         pairs = self._map.pairs
-        for pair in pairs[max(bisect_right(pairs, start, key=lambda pair: pair.start) - 1, 0) :]:
+        before = bisect_right(pairs, start, key=lambda pair: pair.start)
+        for pair in pairs[max(before - 1, 0) :]:
             if pair.start >= stop:
                 return
-            first, last = max(start, pair.start), min(stop, pair.start + pair.count)
-            classes = pair.source.orbit.classes, pair.target.orbit.classes
-            if last - first > 1 and first - pair.start <= _STRIDE:
-                listed: Iterable[Matrix] = islice(
-                    overlaps(*classes, self._map.max_overlap), first - pair.start, last - pair.start
-                )
-            else:
-                listed = (
-                    overlap_at(*classes, self._map.max_overlap, k - pair.start)
-                    for k in range(first, last)
-                )
-            for matrix in listed:
+            # Positions within the pair.
+            first = max(start - pair.start, 0)
+            last = min(stop - pair.start, pair.count)
+            for matrix in self._matrices(pair, first, last):
                 yield Operation(pair.source, pair.target, matrix)
+
+    def _matrices(self, pair: OrbitPair, first: int, last: int) -> Iterator[Matrix]:
+        """Return the overlap matrices of some operations of a pair, by listing or by counting."""
+        ends = pair.source.orbit.classes, pair.target.orbit.classes, self._map.max_overlap
+        if last - first > 1 and first <= _STRIDE:
+            return islice(overlaps(*ends), first, last)
+        return (overlap_at(*ends, k) for k in range(first, last))
 
     @overload
     def __getitem__(self, item: int) -> Operation: ...
@@ -432,6 +451,7 @@ class Operations(Sequence[Operation]):
                 raise TooLargeError(
                     f"a slice of {count:,} operations: at most {MAX_LISTED:,} are listed."
                 )
+            # Consecutive operations share the work for their pair.
             if step == 1:
                 return list(self._between(start, stop))
             return [self[start + i * step] for i in range(count)]

@@ -1,10 +1,12 @@
 r"""Pattern to orbits: signatures, classes, and how many there are (docs/math.md section 3).
 
-An entry of a pattern gives every node in it a *signature* (in which faces it stands, and where). Nodes of one sort with equal
-signatures form a *class*; two entries lie in one orbit of the relabellings iff their classes have the same signatures, sorts
-and sizes. So an orbit is a multiset of (signature, sort), and this module enumerates such multisets by placing the letters one
-at a time: a letter either opens a node of its own or joins a node with which it shares no face of distinct nodes. Multisets
-that agree are merged at every step, which keeps `{a b c d e f} {g h i j k l}` at seven states where it has 13,327 partitions.
+An entry of a pattern gives every node in it a *signature* (in which faces it stands, and where).
+Nodes of one sort with equal signatures form a *class*; two entries lie in one orbit of the
+relabellings iff their classes have the same signatures, sorts and sizes. So an orbit is a multiset
+of (signature, sort), and this module enumerates such multisets by placing the letters one at a
+time: a letter either opens a node of its own or joins a node with which it shares no face of
+distinct nodes. Multisets that agree are merged at every step, which keeps `{a b c d e f} {g h i j k
+l}` at seven states where it has 13,327 partitions.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import groupby, product
+from itertools import groupby, islice, product
 from math import factorial, prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -46,13 +48,15 @@ _MAX_WORK = 1_000_000  # nodes of the multisets met at one step: a second or two
 
 @dataclass(frozen=True)
 class Class:
-    """The nodes of an entry that play the same part.
+    """The nodes of an entry that have the same role.
 
     Attributes:
-        faces: The signature: pairs (face, position), position -1 in an unordered face.
+        faces: The signature: pairs (face, position), with position -1 in an unordered face.
         sort: The sort of the nodes.
-        size: How many nodes; None for an *open* class, whose faces are all open and which has any number.
-        is_odd: Whether it lies in an odd number of oriented faces, so that values change sign when two of its nodes are exchanged.
+        size: The number of nodes; None for an *open* class, which lies in open faces only and may
+            have any number.
+        is_odd: Whether the class lies in an odd number of oriented faces, so that values change
+            sign when two of its nodes are exchanged.
     """
 
     faces: Signature
@@ -68,14 +72,16 @@ class Class:
 
 @dataclass(frozen=True)
 class Orbit:
-    r"""An orbit of the entries of a pattern: a list of classes, that is, $\mathrm{Inj}([m],[N])/H$ with $H = \prod_i S_{h_i}$.
+    r"""An orbit of the entries of a pattern: a list of classes, that is, $\mathrm{Inj}([m],[N])/H$
+    with $H = \prod_i S_{h_i}$.
 
-    Written as a pattern in which different letters are different nodes: `i j` has the orbits `i i` and `i j`.
+    Written as a pattern in which different letters are different nodes: `i j` has the orbits `i i`
+    and `i j`.
 
     Attributes:
         kinds: The kinds of the faces of the pattern, and whether each is open.
         classes: The classes, ordered by signature, then sort.
-        letters: The letters of the pattern with their signatures and sorts; they only serve to name nodes.
+        letters: The letters of the pattern with their signatures and sorts, to name nodes by.
 
     Example:
         >>> from incidence.algebra import Pattern
@@ -106,63 +112,69 @@ class Orbit:
 
     @property
     def has_bias(self) -> bool:
-        """Whether a constant on the orbit commutes with relabelling: no two nodes of it can be exchanged against the sign."""
+        """Whether a constant on the orbit commutes with relabelling.
+
+        It does not if two nodes can be exchanged against the sign.
+        """
         return all(c.size == 1 for c in self.classes if c.is_odd)
 
     @cached_property
     def order_key(self) -> tuple[int, tuple[tuple[Signature, str, int], ...]]:
-        """Orbits are ordered by size, then classes."""
+        """The key that sorts orbits by size, then classes."""
         return self.size, tuple((c.faces, c.sort, c.size or 0) for c in self.classes)
 
     @cached_property
     def node_names(self) -> tuple[tuple[str, ...], ...]:
-        """A name for every node of every class of fixed size: a letter that stands in those faces, or a fresh one."""
+        """A name for every node of every class of fixed size.
+
+        It is a letter that stands in the same faces, or a fresh one.
+        """
         free = list(self.letters)
-        fresh = (f"{c}{n or ''}" for n in range(100) for c in "ijklmnopqrstuvwxyzabcdefgh")
+        known = {name for name, _, _ in free}
+        letters = (f"{c}{n or ''}" for n in range(100) for c in "ijklmnopqrstuvwxyzabcdefgh")
+        fresh = (name for name in letters if name not in known)
         named: dict[int, tuple[str, ...]] = {}
         for i in self._reading_order():
-            c = self.classes[i]
+            c, size = self.classes[i], self.classes[i].size or 0
+            # A letter fits if all its places are places of the class; it may have fewer.
             fits = [x for x in free if x[2] == c.sort and not Counter(x[1]) - Counter(c.faces)]
-            fits = sorted(fits, key=lambda x: -len(x[1]))[: c.size or 0]
+            # Letters with many places first: they describe the node best.
+            fits = sorted(fits, key=lambda x: -len(x[1]))[:size]
             free = [x for x in free if x not in fits]
-            taken = {x[0] for x in self.letters}.union(*named.values())
-            names = [x[0] for x in fits]
-            while len(names) < (c.size or 0):
-                names.append(next(x for x in fresh if x not in taken))
-            named[i] = tuple(names)
+            named[i] = (*(x[0] for x in fits), *islice(fresh, size - len(fits)))
         return tuple(named[i] for i in range(len(self.classes)))
 
     def write(self, node_names: Sequence[Sequence[str]]) -> str:
-        """The faces in the given names of nodes, which stand class by class; oriented faces in the orientation of these lists."""
-        inside = self.names_by_face(node_names)
-        return write_faces(
-            (kind, names, is_open)
-            for (kind, is_open), names in zip(self.kinds, inside, strict=True)
-        )
+        """Return the faces as text, with given names for the nodes of every class.
+
+        Oriented faces have the orientation of these lists.
+        """
+        faces = zip(self.kinds, self.names_by_face(node_names), strict=True)
+        return write_faces((kind, names, is_open) for (kind, is_open), names in faces)
 
     def names_by_face(self, node_names: Sequence[Sequence[str]]) -> list[list[str]]:
-        """The names of the nodes of every face, in the order in which they are written."""
+        """Return the names of the nodes of every face, in the order in which they are written."""
         words: list[list[tuple[int, int, str]]] = [[] for _ in self.kinds]
-        # In an unordered face, where all positions are -1, the letters of the pattern come in their order; in an oriented one, the
-        # classes in theirs.
-        rank = {letter[0]: number for number, letter in enumerate(self.letters)}
+        # In an unordered face, where all positions are -1, the letters of the pattern come in their
+        # order; in an oriented one, the classes in theirs.
+        rank = {name: number for number, (name, _, _) in enumerate(self.letters)}
         for i in self._reading_order():
             for (face, position), name in product(self.classes[i].faces, node_names[i]):
-                words[face].append(
-                    (
-                        position,
-                        i if self.kinds[face][0].is_oriented else rank.get(name, len(rank)),
-                        name,
-                    )
-                )
+                is_oriented = self.kinds[face][0].is_oriented
+                second = i if is_oriented else rank.get(name, len(rank))
+                words[face].append((position, second, name))
         return [[name for *_, name in sorted(w, key=lambda x: x[:2])] for w in words]
 
     def _reading_order(self) -> list[int]:
-        """The classes in the order in which a reader of the faces meets them."""
-        return sorted(
-            range(len(self.classes)),
-            key=lambda i: (*self.classes[i].faces[:1], -len(self.classes[i].faces), i),
-        )
+        """Return the numbers of the classes in the order in which a reader of the faces meets
+        them.
+        """
+
+        def place(i: int) -> tuple[object, ...]:
+            faces = self.classes[i].faces
+            return *faces[:1], -len(faces), i
+
+        return sorted(range(len(self.classes)), key=place)
 
     def __str__(self) -> str:
         return self._text
@@ -172,47 +184,50 @@ class Orbit:
         return self.write(self.node_names)
 
 
-State = tuple[tuple[Signature, str], ...]  # a sorted multiset of nodes, each a signature and a sort
+State = tuple[tuple[Signature, str], ...]
+"""A sorted multiset of nodes, each a signature and a sort."""
 
 
 class Extent(NamedTuple):
-    """What counting needs of a class: its size (None if open), and whether it is odd with two nodes or more.
+    """The size of a class (None if open), and whether it is odd with two nodes or more.
 
-    With one node, where nothing can be exchanged, being odd makes no difference.
+    Counting needs no more. In a class with one node nothing can be exchanged, so it is never odd
+    here.
     """
 
     size: int | None
     is_odd: bool = False
 
     def without(self, nodes: int) -> Extent:
-        """The class with some nodes less."""
-        return (
-            self
-            if self.size is None
-            else Extent(self.size - nodes, self.is_odd and self.size - nodes > 1)
-        )
+        """Return the class with some nodes less."""
+        if self.size is None:
+            return self
+        left = self.size - nodes
+        return Extent(left, self.is_odd and left > 1)
 
 
-Profile = tuple[Extent, ...]  # of the classes of one sort, sorted, open ones last
+Profile = tuple[Extent, ...]
+"""The classes of one sort, sorted by size; open ones come last."""
 
 
 def orbits(pattern: Pattern) -> tuple[Orbit, ...]:
-    """The orbits of a pattern by size, then classes; with open faces the families of orbits.
+    """Return the orbits of a pattern by size, then classes; with open faces, families of orbits.
 
     Raises:
         TooLargeError: There are more than `MAX_ORBITS`.
     """
     states = _states(pattern, pattern.fixed_letters)
     opened = _open_signatures(pattern)
-    letters = tuple(
-        (name, pattern.signatures[name], pattern.sorts[name]) for name in pattern.letters
-    )
-    found = (Orbit(pattern.kinds, _classes(pattern, state, opened), letters) for state in states)
-    return tuple(sorted(found, key=lambda orbit: orbit.order_key))
+    letters = tuple((name, *pattern.place(name)) for name in pattern.letters)
+    listed = (Orbit(pattern.kinds, _classes(pattern, state, opened), letters) for state in states)
+    return tuple(sorted(listed, key=lambda orbit: orbit.order_key))
 
 
 def num_partitions(pattern: Pattern) -> dict[int, int]:
-    r"""How many partitions of the letters have m blocks, before reordering identifies some: the paper's $\kappa_m$."""
+    r"""Return how many partitions of the letters have m blocks, by m: the paper's $\kappa_m$.
+
+    Several of them may be one orbit.
+    """
     counts: Counter[int] = Counter()
     for state, ways in _states(pattern, pattern.fixed_letters).items():
         counts[len(state)] += ways
@@ -221,19 +236,25 @@ def num_partitions(pattern: Pattern) -> dict[int, int]:
 
 @lru_cache(maxsize=1024)
 def profiles(pattern: Pattern) -> Counter[Profile]:
-    """How many orbits of a pattern with one sort have given class sizes, without listing the orbits.
+    """Count the orbits of a pattern with one sort by the sizes of their classes.
 
-    A letter that stands alone in all its faces is *free*: it may become a node of its own, or any node already there. The face
-    it marks tells the results apart, so the orbits with one letter more are counted by the class the letter joins.
+    The orbits are not listed. A letter that stands alone in all its faces is *free*: it may become
+    a new node, or join any node. Its faces tell the results apart, so orbits with one more free
+    letter are counted by the class that the letter joins.
     """
-    alone = [len(face.letters) == 1 and not face.is_open for face in pattern.faces]
-    free = {name for name in pattern.letters if all(alone[d] for d, _ in pattern.signatures[name])}
-    letters = tuple(name for name in pattern.fixed_letters if name not in free)
+    shared = {
+        letter.name
+        for face in pattern.faces
+        for letter in face.letters
+        if len(face.letters) > 1 or face.is_open
+    }
+    letters = tuple(name for name in pattern.fixed_letters if name in shared)
     opened = _open_signatures(pattern)
     counts = Counter(
         profile_of(_classes(pattern, state, opened)) for state in _states(pattern, letters)
     )
-    for _ in free:
+    # One step for each free letter.
+    for _ in range(len(pattern.letters) - len(shared)):
         step: Counter[Profile] = Counter()
         for profile, ways in counts.items():
             for joined in _with_free_letter(profile):
@@ -243,72 +264,81 @@ def profiles(pattern: Pattern) -> Counter[Profile]:
 
 
 def _with_free_letter(profile: Profile) -> Iterator[Profile]:
+    # The letter becomes a new node.
     yield sorted_profile((*profile, Extent(1)))
     for i, extent in enumerate(profile):
         rest = profile[:i] + profile[i + 1 :]
+        # Or it joins a node, which leaves its class: no other node has this letter.
         left = () if extent.size == 1 else (extent.without(1),)
         yield sorted_profile((*rest, *left, Extent(1)))
 
 
 def profile_of(classes: Iterable[Class]) -> Profile:
-    """The profile of classes of one sort."""
+    """Return the profile of classes of one sort."""
     return sorted_profile(Extent(c.size, c.is_odd).without(0) for c in classes)
 
 
 def sorted_profile(extents: Iterable[Extent]) -> Profile:
-    """Extents as a profile."""
-    return tuple(
-        sorted(extents, key=lambda extent: (extent.size is None, extent.size or 0, extent.is_odd))
-    )
+    """Return extents as a profile."""
+
+    def key(extent: Extent) -> tuple[bool, int, bool]:
+        return extent.size is None, extent.size or 0, extent.is_odd
+
+    return tuple(sorted(extents, key=key))
 
 
 def _states(pattern: Pattern, letters: tuple[str, ...]) -> dict[State, int]:
-    """All multisets of nodes that the letters can form, each with the number of partitions of the letters that give it."""
+    """Return all multisets of nodes that the letters can form.
+
+    Each comes with the number of partitions of the letters that give it.
+    """
     distinct = [kind.is_distinct for kind, _ in pattern.kinds]
     states: dict[State, int] = {(): 1}
     for name in letters:
-        states = _merge(
-            pattern,
-            (
-                (placed, ways * repeats)
-                for state, ways in states.items()
-                for placed, repeats in _place(
-                    state, pattern.signatures[name], pattern.sorts[name], distinct
-                )
-            ),
+        placed = (
+            (larger, ways * repeats)
+            for state, ways in states.items()
+            for larger, repeats in _with_letter(state, *pattern.place(name), distinct)
         )
+        states = _merge(pattern, placed)
     for number, face in enumerate(pattern.faces):
         if face.is_open:
             joined = (
-                (s, ways)
+                (larger, ways)
                 for state, ways in states.items()
-                for s in _join_open(state, number, face.letters[0].sort)
+                for larger in _join_open(state, number, face.letters[0].sort)
             )
             states = _merge(pattern, joined)
     return states
 
 
-def _merge(pattern: Pattern, found: Iterable[tuple[State, int]]) -> dict[State, int]:
+def _merge(pattern: Pattern, states: Iterable[tuple[State, int]]) -> dict[State, int]:
     merged: dict[State, int] = {}
     work = 0
-    for state, ways in found:
+    for state, ways in states:
         merged[state] = merged.get(state, 0) + ways
         work += len(state)
+        # Merging as we go bounds the memory before the list is complete.
         if len(merged) > MAX_ORBITS or work > _MAX_WORK:
-            text = f"`{pattern}` has too many orbits to list (more than {len(merged):,} at least)"
             raise TooLargeError(
-                f"{text}. Use a collection of smaller patterns, or faces in brackets."
+                f"`{pattern}` has too many orbits to list (more than {len(merged):,} at least). Use"
+                " a collection of smaller patterns, or faces in brackets."
             )
     return merged
 
 
-def _place(
+def _with_letter(
     state: State, signature: Signature, sort: str, distinct: list[bool]
 ) -> Iterator[tuple[State, int]]:
-    """Puts one more letter on a node of its own, or on each kind of node it may share; with the number of such nodes."""
+    """Yield the states with one more letter, on a new node or on each kind of node it may share.
+
+    Each comes with the number of such nodes.
+    """
+    # On a new node.
     yield tuple(sorted((*state, (signature, sort)))), 1
     faces = {d for d, _ in signature if distinct[d]}
     for (taken, its_sort), group in groupby(state):
+        # Or on one that shares no face of distinct nodes with the letter.
         if its_sort == sort and faces.isdisjoint(d for d, _ in taken):
             rest = list(state)
             rest.remove((taken, its_sort))
@@ -317,29 +347,30 @@ def _place(
 
 
 def _join_open(state: State, face: int, sort: str) -> Iterator[State]:
-    """Every way in which nodes of fixed faces also belong to an open face: any number of each kind may."""
-    groups = [(node, len(list(group))) for node, group in groupby(state)]
-    may = [its_sort == sort and all(d != face for d, _ in taken) for (taken, its_sort), _ in groups]
-    for chosen in product(
-        *(range(n + 1) if free else (0,) for (_, n), free in zip(groups, may, strict=True))
-    ):
+    """Yield the states in which some nodes of fixed faces also lie in an open face."""
+    groups = [(*node, len(list(group))) for node, group in groupby(state)]
+    choices = [
+        range(n + 1) if its_sort == sort and all(d != face for d, _ in taken) else range(1)
+        for taken, its_sort, n in groups
+    ]
+    for chosen in product(*choices):
         nodes: list[tuple[Signature, str]] = []
-        for ((taken, its_sort), n), c in zip(groups, chosen, strict=True):
-            nodes += [(taken, its_sort)] * (n - c) + [
-                (tuple(sorted((*taken, (face, -1)))), its_sort)
-            ] * c
+        for (taken, its_sort, n), c in zip(groups, chosen, strict=True):
+            joined = tuple(sorted((*taken, (face, -1))))
+            nodes += [(taken, its_sort)] * (n - c) + [(joined, its_sort)] * c
         yield tuple(sorted(nodes))
 
 
 def _open_signatures(pattern: Pattern) -> tuple[tuple[Signature, str], ...]:
-    """The open classes: every non-empty set of open faces of one sort."""
+    """Return the open classes: every non-empty set of open faces of one sort."""
     by_sort: dict[str, list[int]] = {}
     for number, face in enumerate(pattern.faces):
         if face.is_open:
             by_sort.setdefault(face.letters[0].sort, []).append(number)
     if any(len(numbers) > 5 for numbers in by_sort.values()):
         raise TooLargeError(
-            f"`{pattern}` has more than five open faces of one sort: there would be too many classes."
+            f"`{pattern}` has more than five open faces of one sort: there would be too many"
+            " classes."
         )
     return tuple(
         (tuple((number, -1) for i, number in enumerate(numbers) if subset >> i & 1), sort)
@@ -351,26 +382,29 @@ def _open_signatures(pattern: Pattern) -> tuple[tuple[Signature, str], ...]:
 def _classes(
     pattern: Pattern, state: State, opened: tuple[tuple[Signature, str], ...]
 ) -> tuple[Class, ...]:
-    fixed = [
+    classes = [
         Class(signature, sort, len(list(group)), is_odd(pattern.kinds, signature))
         for (signature, sort), group in groupby(state)
     ]
-    return tuple(
-        sorted(
-            [*fixed, *(Class(s, sort, None) for s, sort in opened)], key=lambda c: (c.faces, c.sort)
-        )
-    )
+    classes += [Class(signature, sort, None) for signature, sort in opened]
+    return tuple(sorted(classes, key=lambda c: (c.faces, c.sort)))
 
 
 def placement_sign(pattern: Pattern, placed: Sequence[int]) -> int:
-    """The sign by which a placement of the letters differs from the standard orientation: nodes in their order, class by class."""
+    """Return the sign of a placement of the letters relative to the standard orientation.
+
+    In the standard orientation the nodes stand in their order, class by class.
+    """
     return orientation_sign(pattern.faces, dict(zip(pattern.letters, placed, strict=True)))
 
 
 def placements(pattern: Pattern, orbit: Orbit) -> Iterator[tuple[int, ...]]:
-    """All ways to put the letters of a pattern on the nodes of an orbit: for every letter, the number of its node.
+    """Yield all ways to put the letters of a pattern on the nodes of an orbit.
 
-    Nodes are numbered class by class. Patterns with open faces have letters that need no node of their own; they are refused.
+    Each is the number of the node of every letter; nodes are numbered class by class.
+
+    Raises:
+        IncidenceError: The pattern has open faces, whose letters need not have nodes of their own.
 
     Example:
         >>> from incidence.algebra import Pattern
@@ -383,6 +417,7 @@ def placements(pattern: Pattern, orbit: Orbit) -> Iterator[tuple[int, ...]]:
             f"`{pattern}` has open faces: its letters do not make up the whole entry."
         )
     nodes = [c for c in orbit.classes for _ in range(c.size or 0)]
+    # A stack instead of recursion: patterns have up to 64 letters.
     stack: list[tuple[tuple[int, ...], tuple[Counter[tuple[int, int]], ...]]] = [
         ((), tuple(Counter(c.faces) for c in nodes))
     ]
@@ -391,10 +426,10 @@ def placements(pattern: Pattern, orbit: Orbit) -> Iterator[tuple[int, ...]]:
         if len(chosen) == len(pattern.letters):
             yield chosen
             continue
-        name = pattern.letters[len(chosen)]
-        places = Counter(pattern.signatures[name])
+        signature, sort = pattern.place(pattern.letters[len(chosen)])
+        places = Counter(signature)
+        # Reversed, so that the stack yields placements in lexicographic order.
         for node in reversed(range(len(nodes))):
-            if nodes[node].sort == pattern.sorts[name] and places <= left[node]:
-                stack.append(
-                    ((*chosen, node), (*left[:node], left[node] - places, *left[node + 1 :]))
-                )
+            if nodes[node].sort == sort and places <= left[node]:
+                after = (*left[:node], left[node] - places, *left[node + 1 :])
+                stack.append(((*chosen, node), after))

@@ -9,10 +9,9 @@ from itertools import pairwise
 from types import MappingProxyType
 
 from incidence.algebra.grammar import (
-    KINDS,
+    UNDIRECTED,
     Face,
     Kind,
-    Letter,
     Signature,
     TensorSyntax,
     make_face,
@@ -28,14 +27,16 @@ __all__ = ["Pattern"]
 
 
 class Pattern:
-    r"""The index structure of one tensor, for example `i {i j}`: a node and an edge that contains it.
+    r"""The index structure of one tensor, for example `i {i j}`: a node and an edge that contains
+    it.
 
-    Patterns are values: immutable, hashable, and equal when they mean the same. The canonical form is the name, the kinds of
-    the faces, the multiset of (sort, signature) of the letters (docs/math.md section 3), and a sign (section 16): neither the
-    names of letters nor the order inside `{ }` matters, and the order inside `< >` up to sign.
+    Patterns are values: immutable, hashable, and equal when they mean the same. The canonical form
+    is the name, the kinds of the faces, the multiset of (sort, signature) of the letters
+    (docs/math.md section 3), and a sign (section 16): neither the names of letters nor the order
+    inside `{ }` matters, and the order inside `< >` up to sign.
 
     Args:
-        text: The pattern as text, as syntax that was parsed, or another pattern.
+        text: The pattern as text, as parsed syntax, or another pattern.
 
     Raises:
         PatternError: The text is outside the grammar; the message points at the place.
@@ -51,10 +52,9 @@ class Pattern:
     name: str | None
 
     def __init__(self, text: str | TensorSyntax | Pattern) -> None:
-        tensor = (
-            text if isinstance(text, (TensorSyntax, Pattern)) else parse(text, is_map=False)[0][0]
-        )
-        self.__dict__.update(faces=tensor.faces, name=tensor.name)
+        if not isinstance(text, (TensorSyntax, Pattern)):
+            [[text]] = parse(text, is_map=False)
+        self.__dict__.update(faces=text.faces, name=text.name)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(
@@ -67,6 +67,7 @@ class Pattern:
     @cached_property
     def letters(self) -> tuple[str, ...]:
         """The letters in order of appearance: the order of the rows of an index tensor."""
+        # Dicts keep the order of insertion.
         return tuple(self.sorts)
 
     @cached_property
@@ -83,7 +84,7 @@ class Pattern:
 
     @cached_property
     def signatures(self) -> Mapping[str, Signature]:
-        """The signature of every letter: in which faces it stands, and where."""
+        """The signature of every letter: its faces, and its positions in them."""
         places: dict[str, list[tuple[int, int]]] = {name: [] for name in self.letters}
         for number, face in enumerate(self.faces):
             for position, letter in enumerate(face.letters):
@@ -92,9 +93,10 @@ class Pattern:
 
     @cached_property
     def canonical_letters(self) -> tuple[str, ...]:
-        """The letters in an order that depends on meaning only; ties are letters that may be exchanged.
+        """The letters in an order that depends on the meaning of the pattern only.
 
-        Where exchanging two of them changes the sign, they stand such that the orientation of the faces is that of this order.
+        Letters that may be exchanged tie. If exchanging two of them changes the sign, they stand in
+        the order in which the orientation of the faces is positive.
         """
         letters = list(self._sorted_letters)
         if self.odd_pair is not None and orientation_sign(self.faces, _ranks(letters)) < 0:
@@ -104,58 +106,60 @@ class Pattern:
 
     @cached_property
     def _sorted_letters(self) -> tuple[str, ...]:
-        return tuple(sorted(self.letters, key=self._place))
+        return tuple(sorted(self.letters, key=self.place))
 
-    def _place(self, name: str) -> tuple[Signature, str]:
+    def place(self, name: str) -> tuple[Signature, str]:
+        """Return the signature and the sort of a letter."""
         return self.signatures[name], self.sorts[name]
 
     @cached_property
     def odd_pair(self) -> tuple[str, str] | None:
-        """Two letters whose exchange leaves every entry as it is and reverses its orientation; None where the text settles it.
+        """Two letters whose exchange leaves every entry as it is and reverses its orientation.
+
+        It is None if the text settles the orientation of every entry.
 
         Example:
             >>> Pattern("<i j k>").odd_pair, Pattern("i <i j>").odd_pair
             (('i', 'j'), None)
         """
-        ties = (
-            pair
-            for pair in pairwise(self._sorted_letters)
-            if self._place(pair[0]) == self._place(pair[1])
-        )
-        return next((pair for pair in ties if is_odd(self.kinds, self.signatures[pair[0]])), None)
+        for one, other in pairwise(self._sorted_letters):
+            is_tie = self.place(one) == self.place(other)
+            # Letters that may be exchanged lie in the same faces.
+            if is_tie and is_odd(self.kinds, self.signatures[one]):
+                return one, other
+        return None
 
     @cached_property
     def fixed_letters(self) -> tuple[str, ...]:
         """The letters that stand in some face of fixed size, in order of appearance."""
-        return tuple(
-            n for n in self.letters if any(not self.faces[d].is_open for d, _ in self.signatures[n])
-        )
+        fixed = (face for face in self.faces if not face.is_open)
+        names = {letter.name for face in fixed for letter in face.letters}
+        return tuple(name for name in self.letters if name in names)
 
     @property
     def is_open(self) -> bool:
-        """Whether some face is of mixed size (`...`)."""
+        """Whether some face has a mixed size (`...`)."""
         return any(face.is_open for face in self.faces)
 
     @property
     def is_oriented(self) -> bool:
-        """Whether some face is oriented: values change sign with the reference orientation of their entry."""
+        """Whether some face is oriented, so that values change sign with the orientation."""
         return any(face.kind.is_oriented for face in self.faces)
 
     @cached_property
     def sign(self) -> int:
-        """By which sign the values differ from those of the pattern with its oriented faces in canonical order; 1 without such faces.
+        """The sign of the values, relative to the pattern with its faces in canonical order.
 
-        It is 0 where two letters can be exchanged against the sign: then both spellings mean the same (docs/math.md section 16).
+        It is 1 without such faces. It is 0 if two letters can be exchanged against the sign: both
+        spellings then mean the same (docs/math.md section 16).
 
         Example:
             >>> [Pattern(text).sign for text in ("i <i j>", "i <j i>", "<i j>", "{i j}")]
             [1, -1, 0, 1]
         """
-        return (
-            orientation_sign(self.faces, _ranks(self._sorted_letters))
-            if self.odd_pair is None
-            else 0
-        )
+        if self.odd_pair is not None:
+            return 0
+        return orientation_sign(self.faces, _ranks(self._sorted_letters))
 
     @property
     def order(self) -> int:
@@ -164,7 +168,9 @@ class Pattern:
 
     @cached_property
     def orbits(self) -> tuple[Orbit, ...]:
-        """The orbits of the entries under relabelling, by size, then classes (with open faces: the families).
+        """The orbits of the entries under relabelling, by size, then classes.
+
+        With open faces these are families of orbits.
 
         Raises:
             TooLargeError: There are too many to list.
@@ -172,47 +178,49 @@ class Pattern:
         return orbits(self)
 
     def unnamed(self) -> Pattern:
-        """The same pattern without its name."""
+        """Return the pattern without its name."""
         return self if self.name is None else Pattern(TensorSyntax(None, self.faces))
 
     def unoriented(self) -> Pattern:
-        """The same pattern with `{ }` for `< >`: the same entries in the same orbits, for values without a sign.
+        """Return the pattern with `{ }` for `< >`: the same entries, for values without a sign.
 
         Example:
             >>> Pattern("flow=<i j> <j k>").unoriented()
             Pattern('flow={i j} {j k}')
         """
-        undirected = KINDS["{"]
-        faces = (
-            face._replace(kind=undirected) if face.kind.is_oriented else face for face in self.faces
-        )
-        return Pattern(TensorSyntax(self.name, tuple(faces))) if self.is_oriented else self
+        if not self.is_oriented:
+            return self
+        faces = [
+            face._replace(kind=UNDIRECTED) if face.kind.is_oriented else face for face in self.faces
+        ]
+        return Pattern(TensorSyntax(self.name, tuple(faces)))
 
     def restrict(self, sort: str) -> Pattern:
-        """The pattern with all letters of other sorts deleted, faces kept in place only if a letter is left.
+        """Return the pattern with only the letters of one sort, and the faces that have some.
 
         Example:
             >>> Pattern("{i:a j:a k:b} k:b").restrict("a")
             Pattern('{i:a j:a}')
         """
-        kept = (
-            make_face(face.kind, tuple(x for x in face.letters if x.sort == sort), face.is_open)
-            for face in self.faces
-        )
-        return Pattern(TensorSyntax(None, tuple(face for face in kept if face.letters)))
+        faces = []
+        for face in self.faces:
+            letters = tuple(letter for letter in face.letters if letter.sort == sort)
+            if letters:
+                # A face that loses letters may become a single node.
+                faces.append(make_face(face.kind, letters, face.is_open))
+        return Pattern(TensorSyntax(None, tuple(faces)))
 
     def rename(self, names: dict[str, str]) -> Pattern:
-        """The same pattern in other letters."""
-        faces = (
-            face._replace(
-                letters=tuple(Letter(names.get(x.name, x.name), x.sort) for x in face.letters)
-            )
-            for face in self.faces
-        )
+        """Return the pattern in other letters."""
+        faces = []
+        for face in self.faces:
+            letters = (x._replace(name=names.get(x.name, x.name)) for x in face.letters)
+            faces.append(face._replace(letters=tuple(letters)))
         return Pattern(TensorSyntax(self.name, tuple(faces)))
 
     @cached_property
     def _key(self) -> tuple[object, ...]:
+        # Two letters with equal sort and signature may be exchanged, so only their number counts.
         letters = Counter((self.sorts[name], self.signatures[name]) for name in self.letters)
         return (
             self.name,
@@ -222,18 +230,21 @@ class Pattern:
         )
 
     def is_opposite(self, other: Pattern) -> bool:
-        """Whether two patterns have the same entries and values of opposite signs, as `i <i j>` and `i <j i>`.
+        """Return whether two patterns have the same entries and values of opposite signs.
 
         Example:
-            >>> Pattern("i <i j>").is_opposite(Pattern("i <j i>")), Pattern("<i j>").is_opposite(Pattern("<j i>"))
-            (True, False)
+            >>> Pattern("i <i j>").is_opposite(Pattern("i <j i>"))
+            True
+            >>> Pattern("<i j>").is_opposite(Pattern("<j i>"))  # they are equal
+            False
         """
+        # The sign is the last part of the key.
         return self._key[:-1] == other._key[:-1] and self.sign == -other.sign != 0
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (
-            self._key == other._key if isinstance(other, Pattern) else NotImplemented
-        )
+        if not isinstance(other, Pattern):
+            return NotImplemented
+        return self is other or self._key == other._key
 
     def __hash__(self) -> int:
         return self._hash
@@ -247,10 +258,9 @@ class Pattern:
 
     @cached_property
     def _text(self) -> str:
+        faces = ((face.kind, map(write_letter, face.letters), face.is_open) for face in self.faces)
         name = "" if self.name is None else f"{self.name}="
-        return name + write_faces(
-            (face.kind, map(write_letter, face.letters), face.is_open) for face in self.faces
-        )
+        return name + write_faces(faces)
 
     def __repr__(self) -> str:
         return f"Pattern({str(self)!r})"

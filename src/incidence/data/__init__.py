@@ -1,10 +1,10 @@
 """Data sets, and readers of files: examples with features, a task and splits."""
 
 from incidence.data.dataset import DataSet, Parts, Split, Task
-from incidence.data.loader import DataLoader
+from incidence.data.loaders import DataLoader, NeighbourLoader
 from incidence.data.loading import DATA_SETS, Source, load, register
-from incidence.data.neighbours import NeighbourLoader
-from incidence.data.readers import READERS, Read, Reader, reader
+from incidence.data.readers import READERS, reader
+from incidence.data.records import Reader, Record
 
 __all__ = [
     "DATA_SETS",
@@ -13,8 +13,8 @@ __all__ = [
     "DataSet",
     "NeighbourLoader",
     "Parts",
-    "Read",
     "Reader",
+    "Record",
     "Source",
     "Split",
     "Task",

@@ -1,4 +1,4 @@
-"""Columns of a table as features: numbers as they are, a few different words one-hot, lists of words by what they have."""
+"""Columns of a table as features: numbers as they are, a few different words one-hot."""
 
 from __future__ import annotations
 
@@ -11,36 +11,41 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from incidence.data.readers import as_float
-from incidence.data.tables import Table, listed
+from incidence.data.tables import TextTable, as_float, listed
 from incidence.data.targets import is_missing
 from incidence.errors import IncidenceError, shown
 
 __all__ = ["Column", "as_features", "columns_of", "find_column"]
 
-_MOST_WORDS = 64  # different words of a column that become columns of their own
-_NAMES = {"name", "title", "id", "url", "description"}  # of which nobody expects features
+_MOST_WORDS = 64  # different words of a column that become features
+_NAMES = {"name", "title", "id", "url", "description"}  # nobody expects features of these columns
 
 
-def find_column(table: Table, known: Sequence[str], default: int | None = None) -> str | None:
-    """The first column that is called by one of the known names, in any case; else the one of that number."""
-    for name in known:
-        found = next((column for column in table.columns if column.strip().lower() == name), None)
-        if found is not None:
-            return found
-    return (
-        None if default is None or default >= len(table.columns) else list(table.columns)[default]
-    )
+def find_column(table: TextTable, names: Sequence[str], default: int | None = None) -> str | None:
+    """Return the first column with one of some names, in any case, or else the default column.
+
+    Args:
+        table: The table.
+        names: The names, in small letters; earlier ones win.
+        default: The number of the default column.
+    """
+    by_name = {column.strip().lower(): column for column in reversed(list(table.columns))}
+    for name in names:
+        if name in by_name:
+            return by_name[name]
+    if default is None or default >= len(table.columns):
+        return None
+    return list(table.columns)[default]
 
 
 @dataclass(frozen=True)
 class Column:
-    """How a column becomes features, so that another table is read in the same way: a number, or a column of 0 and 1 for each word.
+    """How a column becomes features, so that other tables are read in the same way.
 
     Attributes:
-        name: Of the column.
-        words: The words that count; None for a number.
-        mean: What stands for a number that is missing.
+        name: The name of the column.
+        words: The words that get a feature of 0 or 1 each; None for a column of numbers.
+        mean: What replaces a number that is missing.
     """
 
     name: str
@@ -48,8 +53,8 @@ class Column:
     mean: float = 0.0
 
     @staticmethod
-    def of(table: Table, name: str) -> Column | None:
-        """What a column of a table becomes; None if it has a word of its own for almost every row.
+    def of(table: TextTable, name: str) -> Column | None:
+        """Return how a column becomes features, or None if its words differ in nearly all rows.
 
         Raises:
             IncidenceError: A number is infinite.
@@ -57,85 +62,81 @@ class Column:
         texts = table[name]
         if all(is_missing(text) or as_float(text) is not None for text in texts):
             return Column(name, mean=float(_numbers(table, name).nanmean().nan_to_num()))
-        different = sorted({word for words in map(_words, texts) for word in words})
-        return (
-            None
-            if len(different) > min(_MOST_WORDS, len(texts) // 2)
-            else Column(name, tuple(different))
-        )
+        words = sorted({word for text in texts for word in _words(text)})
+        has_too_many = len(words) > min(_MOST_WORDS, len(texts) // 2)
+        return None if has_too_many else Column(name, tuple(words))
 
     @staticmethod
-    def from_plain(told: Mapping[str, Any]) -> Column:
-        """What a file has kept of a column, as `dataclasses.asdict` gives it."""
+    def from_plain(values: Mapping[str, Any]) -> Column:
+        """Return the column that `dataclasses.asdict` turned into plain values."""
+        words = values["words"]
         return Column(
-            str(told["name"]),
-            None if told["words"] is None else tuple(told["words"]),
-            float(told["mean"]),
+            str(values["name"]), None if words is None else tuple(words), float(values["mean"])
         )
 
-    def features(self, table: Table) -> Tensor:
-        """The features that a table has here, [rows, channels]; words that were not there before count for nothing.
+    def features(self, table: TextTable) -> Tensor:
+        """Return the features of a table, [rows, channels]; new words count for nothing.
 
         Raises:
-            IncidenceError: The table has no such column, or other than finite numbers where there were numbers.
+            IncidenceError: The table has no such column, or something else than finite numbers in
+                a column of numbers.
         """
         if self.words is None:
-            return _numbers(table, self.name).nan_to_num(self.mean)[:, None]
+            return _numbers(table, self.name).nan_to_num(self.mean)[:, None]  # (rows, 1)
         number = {word: k for k, word in enumerate(self.words)}
-        lists = [
-            [number[word] for word in _words(text) if word in number] for text in table[self.name]
+        features = torch.zeros(len(table), len(self.words))
+        ones = [
+            (row, number[word])
+            for row, text in enumerate(table[self.name])
+            for word in _words(text)
+            if word in number
         ]
-        made = torch.zeros(len(lists), len(self.words))
-        rows = torch.tensor(
-            [k for k, numbers in enumerate(lists) for _ in numbers], dtype=torch.long
-        )
-        made[rows, torch.tensor([k for numbers in lists for k in numbers], dtype=torch.long)] = 1
-        return made
+        places = torch.tensor(ones, dtype=torch.long).view(-1, 2)
+        features[places[:, 0], places[:, 1]] = 1
+        return features
 
 
-def columns_of(table: Table, names: Sequence[str]) -> list[Column]:
-    """What some columns become; those with a word of its own for almost every row are left out.
+def columns_of(table: TextTable, names: Sequence[str]) -> list[Column]:
+    """Return how some columns become features, without those whose words differ in nearly all rows.
 
-    A warning tells which, but for names and titles. A number that is missing is the mean of its column. Words that are joined by `|`, as in
-    `Action|Comedy`, count each.
+    A warning lists the columns that are left out, except for names and titles. The mean of the
+    column replaces a number that is missing. Each of several words joined by `|`, as in
+    `Action|Comedy`, counts.
     """
-    found = {name: Column.of(table, name) for name in names}
-    left = [
+    columns = {name: Column.of(table, name) for name in names}
+    left_out = [
         name
-        for name, column in found.items()
+        for name, column in columns.items()
         if column is None and name.strip().lower() not in _NAMES
     ]
-    if left:
-        example = next(
-            text for text in table[left[0]] if as_float(text) is None and not is_missing(text)
+    if left_out:
+        first = left_out[0]
+        word = next(
+            text for text in table[first] if not is_missing(text) and as_float(text) is None
         )
         warnings.warn(
-            f"{table.source}: no features are {listed([f'`{name}`' for name in left])}, whose words differ in almost every row, as "
-            f"{shown(example)} does in `{left[0]}`.",
+            f"{table.source}: {listed([f'`{name}`' for name in left_out])} cannot become features:"
+            f" almost every row has another text, such as {shown(word)} in `{first}`.",
             stacklevel=2,
         )
-    return [column for column in found.values() if column is not None]
+    return [column for column in columns.values() if column is not None]
 
 
-def as_features(table: Table, columns: Sequence[Column]) -> Tensor:
-    """The features of some columns side by side, [rows, channels]."""
-    return torch.cat(
-        [torch.zeros(len(table), 0), *(column.features(table) for column in columns)], dim=1
-    )
+def as_features(table: TextTable, columns: Sequence[Column]) -> Tensor:
+    """Return the features of some columns side by side, [rows, channels]."""
+    nothing = torch.zeros(len(table), 0)
+    return torch.cat([nothing, *(column.features(table) for column in columns)], dim=1)
 
 
-def _numbers(table: Table, name: str) -> Tensor:
-    """The numbers of a column, [rows], with NaN where one is missing."""
+def _numbers(table: TextTable, name: str) -> Tensor:
+    """Return the numbers of a column, [rows], with NaN where one is missing."""
     values = [math.nan if is_missing(text) else as_float(text) for text in table[name]]
-    wrong = next((k for k, value in enumerate(values) if value is None or math.isinf(value)), None)
-    if wrong is not None:
-        must, place = (
-            "a value that is not finite"
-            if values[wrong] is not None
-            else "a value that is no number",
-            table.places[wrong],
-        )
-        raise IncidenceError(f"{table.source}, {place}: the column `{name}` has {must}.")
+    for value, place in zip(values, table.places, strict=True):
+        if value is None or math.isinf(value):
+            problem = "is no number" if value is None else "is not finite"
+            raise IncidenceError(
+                f"{table.source}, {place}: the column `{name}` has a value that {problem}."
+            )
     return torch.tensor(values)
 
 

@@ -1,49 +1,68 @@
-"""`Completion`: one structure of which some entries are known and others are asked for, and never the same at once."""
+"""`Completion`: one structure of which some entries are known and others are queried.
+
+An entry is never known and queried at once. What a trained model knows is saved as plain arrays.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.data.dataset import Parts, Split
+from incidence.errors import IncidenceError
+from incidence.structure.collate import pack
 from incidence.structure.example import Example
-from incidence.structure.examples import pack
+from incidence.structure.storage import (
+    arrays_of,
+    read_arrays,
+    tensor_arrays,
+    tensors_from,
+    write_arrays,
+)
 from incidence.structure.structure import Structure
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["FOLDS", "KNOWN", "QUERY", "ROWS", "Completion", "without"]
+__all__ = ["FOLDS", "KNOWN", "QUERY", "ROWS", "Completion", "read_completion", "write_completion"]
 
 KNOWN, QUERY, ROWS = "known", "query", "rows"
-"""The names of the tensors: entries that are known, entries that are asked for; and of the store of all rows."""
+"""The names of tensors: entries that are known, entries that are queried, and all entries."""
 FOLDS = 10
+_FORMAT = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Completion(ABC):
-    """The rows of a table, each an entry over nodes with a target, and all examples in which some are known and others asked for.
+    """The rows of a table, each an entry with a target, and the examples made of them.
 
-    Training asks for a fold of its rows after the other, and knows the others: what is asked for is never among what is seen. Validation
-    knows the training rows, testing those and the validation rows.
+    Training queries its rows fold by fold, and knows the rows of the other folds: a network never
+    sees what it must predict. Validation knows the training rows; testing knows those and the
+    validation rows.
 
     Attributes:
-        context: The nodes, and what else is known about them, with features; those of the nodes may have no columns.
-        rows: The same nodes with one tensor, `rows=...`: an entry for each row, in their order.
-        values: What else is told about rows that are known, shape (rows, channels); there may be no channels.
+        context: The nodes, and what else is known about them, with features. Features of nodes may
+            have no columns.
+        rows: The same nodes with one tensor, `rows=...`: an entry for each row, in order.
+        values: Features of rows that are known, (rows, channels); there may be no channels.
         target: A row for each: numbers [rows, 1], or classes [rows].
-        is_fact: Which rows can be known, shape (rows,).
-        names: Of the nodes, by sort.
-        keys: What the columns of a table are called that have the nodes of a row.
-        seed: Of the folds.
-        folds: How many.
+        is_fact: Which rows can be known, (rows,).
+        names: The names of the nodes by sort.
+        keys: The columns of a table that name the nodes of a row.
+        seed: Seed of the folds.
+        folds: How many folds there are.
     """
+
+    kind: ClassVar[str]
+    """What files and messages call this kind of data."""
 
     context: Example
     rows: Structure
@@ -56,8 +75,8 @@ class Completion(ABC):
     folds: int = FOLDS
 
     def __repr__(self) -> str:
-        """A line, however much is known."""
-        nodes = ", ".join(f"{len(own):,} of sort {sort}" for sort, own in self.names.items())
+        """Return a line, however much is known."""
+        nodes = ", ".join(f"{len(names):,} of sort {sort}" for sort, names in self.names.items())
         return (
             f"{type(self).__name__}({len(self.target):,} rows of `{self.pattern}`; nodes: {nodes})"
         )
@@ -69,154 +88,157 @@ class Completion(ABC):
 
     @property
     def query(self) -> str:
-        """The tensor whose entries are asked for."""
+        """The tensor whose entries are queried."""
         return f"{QUERY}={self.pattern}"
 
     @staticmethod
     def store(structure: Structure, pattern: str, index: object) -> Structure:
-        """The nodes of a structure with an entry for each row."""
+        """Return the nodes of a structure with an entry for each row."""
         return Structure(structure.counts, {f"{ROWS}={pattern}": index})
 
     @abstractmethod
     def features(self, structure: Structure, known: Tensor) -> dict[str, Tensor]:
-        """The features of nodes, known and asked entries, by tensor; those of nodes stand beside what the context has.
+        """Return the features of nodes, and of known and queried entries, by tensor.
+
+        Features of nodes stand beside those of the context.
 
         Args:
-            structure: With the tensors `known` and `query`.
+            structure: A structure with the tensors `known` and `query`.
             known: The rows that are known.
         """
 
     @property
     @abstractmethod
     def baselines(self) -> Mapping[str, int]:
-        """Predictors that learn nothing, by what they are called: which feature of asked entries has what they say."""
+        """Predictors that need no training: for each, the feature of queried entries that it is."""
 
-    def example(self, known: Tensor, asked: Tensor) -> Example:
-        """What a network sees that knows some rows and is asked for others, in their order; facts alone are known."""
+    def example(self, known: Tensor, query: Tensor) -> Example:
+        """Return the example in which some rows are known and some are queried, in their order.
+
+        Args:
+            known: Rows that are known, as far as they can be.
+            query: Rows that are queried.
+        """
         known = known[self.is_fact[known]]
-        pattern, context = self.pattern, self.context
+        context = self.context
         index = {
-            name: self.rows.select(ROWS, rows)[ROWS]
-            for name, rows in ((KNOWN, known), (QUERY, asked))
+            f"{name}={self.pattern}": self.rows.select(ROWS, rows)[ROWS]
+            for name, rows in ((KNOWN, known), (QUERY, query))
         }
-        structure = context.structure.with_index(
-            {f"{name}={pattern}": own for name, own in index.items()}
-        )
-        features, spelt = (
-            context.features,
-            {context.structure.resolve(key): key for key in context.features},
-        )
+        structure = context.structure.with_index(index)
+        features = context.features
+        spelling = {context.structure.resolve(key): key for key in features}
         for key, x in self.features(structure, known).items():
-            own = spelt.get(structure.resolve(key), key)
-            features[own] = torch.cat([features[own], x], dim=1) if own in features else x
-        return Example(
-            structure,
-            {key: x for key, x in features.items() if x.shape[1]},
-            {self.query: self.target[asked]},
-        )
+            key = spelling.get(structure.resolve(key), key)
+            features[key] = torch.cat([features[key], x], dim=1) if key in features else x
+        non_empty = {key: x for key, x in features.items() if x.shape[1]}
+        return Example(structure, non_empty, {self.query: self.target[query]})
 
     def whole(self) -> Example:
-        """The example in which everything is known and everything asked for: good for shapes and targets, and not to learn from."""
+        """Return the example in which everything is known and queried: for shapes and targets."""
         every = torch.arange(len(self.target))
         return self.example(every, every)
 
     def order(self, split: Split) -> Split:
-        """The rows of every part as its examples have them."""
-        return Split(
-            torch.cat(self._folds(split.train)), *(part.sort().values for part in split[1:])
-        )
+        """Return the rows of every part in the order of its examples."""
+        train = torch.cat(self._folds(split.train))
+        return Split(train, split.validation.sort().values, split.test.sort().values)
 
     def _folds(self, rows: Tensor) -> list[Tensor]:
-        """Rows in folds of about one size, each in ascending order."""
-        drawn = rows.sort().values[
-            torch.randperm(len(rows), generator=torch.Generator().manual_seed(self.seed))
-        ]
-        return [
-            fold.sort().values for fold in drawn.tensor_split(max(1, min(self.folds, len(rows))))
-        ]
+        """Return rows in folds of about one size, each in ascending order."""
+        generator = torch.Generator().manual_seed(self.seed)
+        shuffled = rows.sort().values[torch.randperm(len(rows), generator=generator)]
+        count = max(1, min(self.folds, len(rows)))
+        return [fold.sort().values for fold in shuffled.tensor_split(count)]
 
     def parts(self, split: Split) -> Parts:
-        """The examples of every part: a fold each for training, one for validation and one for testing, if there are such parts."""
+        """Return the examples of every part: one for each fold of training, else one."""
         train, validation, test = self.order(split)
-        told = torch.cat([train, validation])
+        known_in_test = torch.cat([train, validation])
         return Parts(
-            self.folded(split.train, split.train) if len(train) else [],
+            self._folded(split.train) if len(train) else [],
             [self.example(train, validation)] if len(validation) else [],
-            [self.example(told, test)] if len(test) else [],
+            [self.example(known_in_test, test)] if len(test) else [],
         )
 
-    def folded(self, asked: Tensor, known: Tensor) -> list[Example]:
-        """Rows asked for fold by fold, each with what else is known."""
-        return pack([self.example(without(known, fold), fold) for fold in self._folds(asked)])
+    def _folded(self, rows: Tensor) -> list[Example]:
+        """Return an example for each fold of some rows: it is queried, and the others are known."""
+        return pack([self.example(_without(rows, fold), fold) for fold in self._folds(rows)])
 
-    def rest(self, split: Split, asked: Tensor) -> Example:
-        """Rows that belong to no part."""
-        return self.example(torch.cat([split.train, split.validation]), asked)
+    def rest(self, split: Split, query: Tensor) -> Example:
+        """Return the example that queries rows of no part."""
+        return self.example(torch.cat([split.train, split.validation]), query)
 
     def baseline(self, example: Example) -> dict[str, Tensor]:
-        """What predictors say that learn nothing, by what they are called; shape (asked entries,)."""
+        """Return what each of `baselines` predicts for the queried entries, (entries,)."""
         x = example.features[self.query]
         return {name: x[:, column] for name, column in self.baselines.items()}
 
     def sorts_of(self, length: int) -> list[str]:
-        """The sorts of the nodes of an entry; an open face has any number of one sort."""
+        """Return the sorts of the nodes of an entry of some length."""
         sorts = list(self.rows.resolve(ROWS).sorts.values())
-        return [sorts[min(k, len(sorts) - 1)] for k in range(length)]
+        return [sorts[min(k, len(sorts) - 1)] for k in range(length)]  # open faces have one sort
 
     def ask(self, entries: Sequence[Sequence[str]]) -> Iterator[tuple[list[list[int]], Example]]:
-        """Examples that ask for entries by the names of their nodes, each with the places of every entry that it asks for.
+        """Yield examples that query entries, given by the names of their nodes.
 
-        All facts are known, but for those that are asked for: these are asked fold by fold, as in training. A name that is not known is a
-        node about which nothing is known.
+        All facts are known, except for those that are queried: these are queried fold by fold, as
+        in training. A name that is not known is a node without any facts.
+
+        Yields:
+            For each entry of an example, its places in the list of entries; and the example.
         """
-        one, rows = self._with_entries(entries)
-        facts, asked = one.is_fact.nonzero()[:, 0], torch.tensor(sorted(set(rows)))
-        at: dict[int, list[int]] = {}
+        wider, rows = self._with_entries(entries)
+        facts = wider.is_fact.nonzero()[:, 0]
+        places: dict[int, list[int]] = {}
         for place, row in enumerate(rows):
-            at.setdefault(row, []).append(place)
-        among = asked[one.is_fact[asked]]
-        for fold in [without(asked, among), *(one._folds(among) if len(among) else [])]:
+            places.setdefault(row, []).append(place)
+        query = torch.tensor(sorted(places))
+        facts_in_query = query[wider.is_fact[query]]
+        folds = [_without(query, facts_in_query)]
+        if len(facts_in_query):
+            folds += wider._folds(facts_in_query)
+        for fold in folds:
             if len(fold):
-                yield [at[row] for row in fold.tolist()], one.example(without(facts, fold), fold)
+                example = wider.example(_without(facts, fold), fold)
+                yield [places[row] for row in fold.tolist()], example
 
     def _with_entries(self, entries: Sequence[Sequence[str]]) -> tuple[Self, list[int]]:
-        """The same with all nodes and rows that entries have, and the row of each."""
-        one = self._with_nodes(self.new_names(entries))
-        number = {sort: {name: k for k, name in enumerate(own)} for sort, own in one.names.items()}
+        """Return the completion with the nodes and rows of some entries, and their rows."""
+        wider = self._with_nodes(self.new_names(entries))
+        number = {
+            sort: {name: k for k, name in enumerate(names)} for sort, names in wider.names.items()
+        }
         nodes = [
-            [number[sort][name] for sort, name in zip(one.sorts_of(len(entry)), entry, strict=True)]
+            [
+                number[sort][name]
+                for sort, name in zip(wider.sorts_of(len(entry)), entry, strict=True)
+            ]
             for entry in entries
         ]
-        is_set = one.rows.resolve(ROWS).faces[0].kind.opening in ("{", "[")
-        rows, new = (
-            one.rows.locate(ROWS, _index(one.pattern, nodes)).tolist(),
-            dict[tuple[int, ...], int](),
-        )
-        for k, entry in enumerate(nodes):
-            if rows[k] < 0:
-                rows[k] = new.setdefault(
-                    tuple(sorted(entry) if is_set else entry), len(one.target) + len(new)
-                )
-        return one.with_rows(list(new)), rows
+        is_set = wider.rows.resolve(ROWS).faces[0].kind.opening in ("{", "[")
+        rows: list[int] = wider.rows.locate(ROWS, _index(wider.pattern, nodes)).tolist()
+        new: dict[tuple[int, ...], int] = {}
+        for place, entry in enumerate(nodes):
+            if rows[place] < 0:
+                key = tuple(sorted(entry)) if is_set else tuple(entry)
+                rows[place] = new.setdefault(key, len(wider.target) + len(new))
+        return wider.with_rows(list(new)), rows
 
     def new_names(self, entries: Sequence[Sequence[str]]) -> dict[str, list[str]]:
-        """The names in entries that no node has, by sort."""
-        known, found = (
-            {sort: set(own) for sort, own in self.names.items()},
-            {sort: dict[str, None]() for sort in self.names},
-        )
+        """Return the names in entries that no node has, by sort."""
+        known = {sort: set(names) for sort, names in self.names.items()}
+        new: dict[str, dict[str, None]] = {sort: {} for sort in self.names}
         for entry in entries:
             for sort, name in zip(self.sorts_of(len(entry)), entry, strict=True):
                 if name not in known[sort]:
-                    found[sort][name] = None
-        return {sort: list(own) for sort, own in found.items()}
+                    new[sort][name] = None
+        return {sort: list(names) for sort, names in new.items()}
 
     def _with_nodes(self, names: Mapping[str, Sequence[str]]) -> Self:
-        """The same with further nodes, about which nothing is known: their features are the means of the others."""
-        context, counts = (
-            self.context.structure,
-            {sort: n + len(names[sort]) for sort, n in self.context.structure.counts.items()},
-        )
+        """Return the completion with further nodes, whose features are the means of the others."""
+        context = self.context.structure
+        counts = {sort: n + len(names[sort]) for sort, n in context.counts.items()}
         features = self.context.features
         for key, x in features.items():
             pattern = context.resolve(key)
@@ -226,55 +248,109 @@ class Completion(ABC):
         wider, rows = (
             Structure(counts, {str(p): s[p] for p in s.patterns}) for s in (context, self.rows)
         )
-        return replace(
-            self,
-            context=Example(wider, features),
-            rows=rows,
-            names={sort: [*own, *names[sort]] for sort, own in self.names.items()},
-        )
+        all_names = {sort: [*known, *names[sort]] for sort, known in self.names.items()}
+        return replace(self, context=Example(wider, features), rows=rows, names=all_names)
 
     def with_rows(self, nodes: Sequence[Sequence[int]]) -> Self:
-        """The same with further rows, of which nothing is known."""
+        """Return the completion with further rows, whose targets are missing."""
         old, new = self.rows[ROWS], _index(self.pattern, nodes)
         if self.rows.resolve(ROWS).is_open:
             new = torch.stack([new[0], new[1] + len(self.target)])
-        missing = torch.nan if self.target.is_floating_point() else -1
         count = len(nodes)
+        missing = torch.nan if self.target.is_floating_point() else -1
+        new_target = self.target.new_full((count, *self.target.shape[1:]), missing)
         return replace(
             self,
             rows=self.store(self.rows, self.pattern, torch.cat([old, new], dim=1)),
             values=torch.cat([self.values, self.values.new_zeros(count, self.values.shape[1])]),
-            target=torch.cat(
-                [self.target, self.target.new_full((count, *self.target.shape[1:]), missing)]
-            ),
+            target=torch.cat([self.target, new_target]),
             is_fact=torch.cat([self.is_fact, self.is_fact.new_zeros(count)]),
         )
 
     def facts(self) -> Self:
-        """The same without rows that cannot be known."""
-        kept = self.is_fact.nonzero()[:, 0]
-        rows = self.rows.select(ROWS, kept)
+        """Return the completion without rows that cannot be known."""
+        rows = self.is_fact.nonzero()[:, 0]
         return replace(
             self,
-            rows=rows,
-            values=self.values[kept],
-            target=self.target[kept],
-            is_fact=self.is_fact[kept],
+            rows=self.rows.select(ROWS, rows),
+            values=self.values[rows],
+            target=self.target[rows],
+            is_fact=self.is_fact[rows],
         )
 
 
 def _index(pattern: str, nodes: Sequence[Sequence[int]]) -> Tensor:
-    """Lists of nodes as the index of a pattern: [letters, entries], or of a lone open face [2, incidences]."""
+    """Return lists of nodes as an index: [letters, entries], or [2, incidences] of an open face."""
     if Pattern(pattern).is_open:
         pairs = [[node, number] for number, entry in enumerate(nodes) for node in entry]
         return torch.tensor(pairs, dtype=torch.long).view(-1, 2).T.contiguous()
-    return (
-        torch.tensor([list(entry) for entry in nodes], dtype=torch.long)
-        .view(-1, len(Pattern(pattern).letters))
-        .T.contiguous()
-    )
+    num_letters = len(Pattern(pattern).letters)
+    entries = torch.tensor([list(entry) for entry in nodes], dtype=torch.long)
+    return entries.view(-1, num_letters).T.contiguous()
 
 
-def without(rows: Tensor, others: Tensor) -> Tensor:
-    """Rows that are none of some others."""
+def _without(rows: Tensor, others: Tensor) -> Tensor:
     return rows[~torch.isin(rows, others)]
+
+
+def write_completion(completion: Completion, path: Path) -> None:
+    """Write all facts, with what belongs to them, atomically."""
+    facts = completion.facts()
+    whole = facts.context.structure.with_index({f"{ROWS}={facts.pattern}": facts.rows[ROWS]})
+    arrays: dict[str, Any] = {
+        "format": np.array(_FORMAT),
+        "kind": np.array(facts.kind),
+        "keys": np.array(facts.keys, dtype=str),
+        "seed": np.array([facts.seed, facts.folds]),
+        **arrays_of(whole),
+    }
+    for sort, names in facts.names.items():
+        arrays[f"names/{sort}"] = np.array(list(names), dtype=str)
+    tensors = {**facts.context.features, ":values": facts.values, ":target": facts.target}
+    for number, (key, x) in enumerate(tensors.items()):
+        arrays |= tensor_arrays(f"feature/{number}", key, x)
+    write_arrays(path, arrays)
+
+
+def read_completion(path: Path, kinds: Mapping[str, type[Completion]]) -> Completion:
+    """Read what `write_completion` wrote; nothing in the file can execute code.
+
+    Args:
+        path: The file.
+        kinds: The classes by their `kind`.
+
+    Raises:
+        IncidenceError: The file is not there, or damaged.
+    """
+
+    def read(arrays: Mapping[str, Any]) -> Completion:
+        return _from_arrays(arrays, kinds)
+
+    return read_arrays(path, "what a model of ratings or links knows", _FORMAT, read)
+
+
+def _from_arrays(arrays: Mapping[str, Any], kinds: Mapping[str, type[Completion]]) -> Completion:
+    whole, tensors = Structure._from_arrays(arrays), tensors_from(arrays, "feature")
+    values, target = tensors.pop(":values"), tensors.pop(":target")
+    names = {
+        key.removeprefix("names/"): [str(name) for name in arrays[key]]
+        for key in arrays
+        if key.startswith("names/")
+    }
+    num_rows = whole.num_entries(ROWS)
+    have_names = {sort: len(one) for sort, one in names.items()} == whole.counts
+    if not have_names or not num_rows == len(values) == len(target):
+        raise IncidenceError("its names or rows do not add up.")
+    others = {str(p): whole[p] for p in whole.patterns if p.name != ROWS}
+    seed, folds = arrays["seed"].tolist()
+    return kinds[str(arrays["kind"])](
+        context=Example(Structure(whole.counts, others), tensors),
+        rows=Structure(whole.counts, {str(whole.resolve(ROWS)): whole[ROWS]}),
+        values=values,
+        target=target,
+        is_fact=torch.ones(num_rows, dtype=torch.bool),
+        names=names,
+        keys=tuple(str(key) for key in arrays["keys"]),
+        seed=seed,
+        folds=folds,
+    )

@@ -1,4 +1,4 @@
-"""The user's own files: tables, files with a table of targets, a folder for each class, SDF files, or examples that were saved."""
+"""Files of the user: tables, lists of files, folders of classes, SDF files, saved examples."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os.path import isdir, isfile
 from pathlib import Path
-from typing import Any
 
-from incidence.data.arrays import from_arrays, has_arrays
-from incidence.data.building import Asked, data_set_of, from_properties
 from incidence.data.dataset import DataSet
-from incidence.data.examples_file import from_examples
-from incidence.data.graphs import beside
-from incidence.data.molecules.smiles import find_smiles
+from incidence.data.dataset_builder import DataRequest, build, from_examples, from_records
+from incidence.data.graphs import node_file
+from incidence.data.npz_files import from_arrays, has_arrays, read_examples
 from incidence.data.readers import READERS, read_file, reader, reader_for
-from incidence.data.tables import SUFFIXES, is_table, join_parts, read_table
-from incidence.data.tabular import from_tables, read_any
+from incidence.data.smiles import find_smiles
+from incidence.data.table_kinds import from_tables, read_any
+from incidence.data.tables import SUFFIXES, TextTable, is_table, join_parts, read_table
 from incidence.data.targets import (
     PARTS,
     as_classes,
@@ -24,7 +22,6 @@ from incidence.data.targets import (
     is_split,
     read_parts,
     read_targets,
-    wanted_names,
 )
 from incidence.errors import IncidenceError, shown
 from incidence.files import regular_file
@@ -32,144 +29,38 @@ from incidence.files import regular_file
 __all__ = ["TARGETS", "read_folder"]
 
 TARGETS, _SAVED = "targets.csv", "examples.npz"
-_TEXTS = (".txt", ".dat", ".data", ".tab")
-"""Of files that may be tables."""
+_TEXTS = (".txt", ".dat", ".data", ".tab")  # suffixes of files that may be tables
 _MOLECULES = tuple(suffix + end for suffix in (".sdf", ".smi", ".smiles") for end in ("", ".gz"))
 
 
-def read_folder(
-    path: Path,
-    target: str | int | Sequence[str] | None = None,
-    *,
-    reader: str | None = None,
-    task: str | None = None,
-    **options: Any,
-) -> DataSet:
-    """A data set from a folder or file of the user's; see docs/datasets.md for the layouts. Without splits, if the data tells none.
+def read_folder(path: Path, request: DataRequest) -> DataSet:
+    """Return the data set of a folder or file; docs/datasets.md has the layouts.
 
-    The target is a column of the table, or a property of the SDF file; several, in a list or divided by commas, make several numbers. The
-    reader is found by the suffixes of the files, and the task by the values, if they are not given. Options are those of the reader.
+    Raises:
+        IncidenceError: The folder has none of the layouts, or a file in it is damaged.
     """
-    name = (
-        path.resolve().name
-        if isdir(path)
-        else regular_file(path, "a data set").name.partition(".")[0]
+    name = path.resolve().name
+    if not isdir(path):
+        name = regular_file(path, "a data set").name.partition(".")[0]
+    request = replace(request, source=str(path), name=name, path=path)
+    for applies, read in _LAYOUTS:
+        if applies(path, request):
+            return read(request)
+    raise IncidenceError(
+        f"{path} is no data set. Expected {TARGETS} beside the files that it lists, a folder of"
+        f" files for each class, SDF files, tables (.csv), or {_SAVED}."
     )
-    asked = Asked(str(path), name, reader, wanted_names(target), task, options, path)
-    layout = next((read for applies, read in _LAYOUTS if applies(asked)), None)
-    if layout is None:
-        raise IncidenceError(
-            f"{path} is no data set: a folder of your own has {TARGETS} beside its files, or a folder of files for each class, or SDF "
-            f"files, or tables (.csv), or {_SAVED}."
-        )
-    return layout(asked)
 
 
 def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
-    """The files of a folder with one of the suffixes, in order; hidden ones are none."""
-    visible = (
+    """Return the files of a folder with one of the suffixes, in order, without hidden ones."""
+    return [
         file
         for file in sorted(folder.iterdir())
-        if file.is_file() and not file.name.startswith(".")
-    )
-    return [file for file in visible if file.name.lower().endswith(tuple(suffixes))]
-
-
-def _listed(asked: Asked) -> DataSet:
-    """Files with a table that lists them."""
-    path = asked.path / TARGETS
-    outside = asked.options.get("outside", False)
-    asked = replace(
-        asked, options={key: value for key, value in asked.options.items() if key != "outside"}
-    )
-    table = read_table(path)
-    values = [name for name in table.columns if name != "file" and not is_split(name)]
-    wanted = choose_targets(table, asked.target) if asked.target else tuple(values)
-    missing = (
-        "file"
-        if "file" not in table.columns
-        else next((name for name in wanted if name not in values), None)
-    )
-    if missing is not None or not wanted:
-        kind = " of targets" if missing in table.columns else ""
-        raise IncidenceError(
-            f"{path} has no column `{missing or 'target'}`{kind}; it has: {', '.join(table.columns)}."
-        )
-    task, targets = read_targets(str(path), {name: table[name] for name in wanted}, asked.task)
-    files = [asked.path / name for name in table["file"]]
-    read = (one for file in files for one in (file, beside(file)))
-    strange = (
-        None
-        if outside is True
-        else next((file for file in read if not _is_below(file, asked.path)), None)
-    )
-    if strange is not None:
-        remedy = "If that is meant, give outside=True, or --data-options outside=true"
-        raise IncidenceError(
-            f"{path} lists {shown(str(strange))}, which is not below its folder. {remedy}."
-        )
-    absent = next((file for file in files if not isfile(file)), None)
-    if absent is not None:
-        raise IncidenceError(f"{path} lists {shown(str(absent))}, and there is no such file.")
-    name = reader_for(files, asked.reader)
-    reads = []
-    for number, file in enumerate(files):
-        found = read_file(name, file, asked.options)
-        if len(found) > 1:
-            raise IncidenceError(
-                f"{file} has {len(found)} examples, and a row of {TARGETS} is for one: put each into a file of its own."
-            )
-        reads.append(found[0]._replace(properties=table.row(number)))
-    return data_set_of(asked, reads, name, task, targets, read_parts(table))
-
-
-def _is_below(file: Path, folder: Path) -> bool:
-    """Whether a file lies in a folder, or in one of its folders, wherever links lead."""
-    try:
-        return file.resolve().is_relative_to(folder.resolve())
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-    ):  # names that are too long, have a NUL, or links in a circle
-        return False
-
-
-def _classes(asked: Asked) -> DataSet:
-    suffixes = [
-        s for name in ([asked.reader] if asked.reader else READERS) for s in reader(name).suffixes
+        if file.is_file()
+        and not file.name.startswith(".")
+        and file.name.lower().endswith(tuple(suffixes))
     ]
-    found: list[
-        tuple[str, Path, int | None]
-    ] = []  # the class of a file, and its part, if it lies in a folder that is called after one
-    for folder in _folders(asked.path):
-        below = [
-            (place, PARTS[place.name.lower()])
-            for place in _folders(folder)
-            if place.name.lower() in PARTS
-        ]
-        found += [
-            (folder.name, file, part)
-            for place, part in [(folder, None), *below]
-            for file in _files(place, suffixes)
-        ]
-    if not found:
-        raise IncidenceError(
-            f"the folders of {asked.path} have no files to read; suffixes that can be read are {', '.join(suffixes)}."
-        )
-    name = reader_for([file for _, file, _ in found], asked.reader)
-    reads, classes, parts = [], [], []
-    for label, file, part in found:
-        for read in read_file(name, file, asked.options):
-            reads.append(read._replace(name=f"{label}/{read.name}"))
-            classes.append(label)
-            parts.append(part)
-    told = [part for part in parts if part is not None]
-    if told and len(told) < len(parts):
-        raise IncidenceError(
-            f"{asked.path}: some classes have folders train and test, and others have files of their own. Use one way."
-        )
-    return data_set_of(asked, reads, name, *as_classes(classes), told or None)
 
 
 def _folders(path: Path) -> list[Path]:
@@ -178,89 +69,185 @@ def _folders(path: Path) -> list[Path]:
     )
 
 
-def _molecules(asked: Asked) -> DataSet:
-    """Molecules with properties, in SDF files or lines of SMILES; broken ones are passed over."""
-    files = _molecule_files(asked.path)
-    parts = [PARTS.get(file.name.partition(".")[0].lower()) for file in files]
-    if len(files) > 1 and None in parts:
+def _read_listed_files(request: DataRequest) -> DataSet:
+    """Return the data set of the files that a table lists, with their targets."""
+    path = request.path / TARGETS
+    options = dict(request.options)
+    may_be_outside = options.pop("outside", False) is True
+    request = replace(request, options=options)
+    table = read_table(path)
+    names = _target_columns(path, table, request)
+    texts = {name: table[name] for name in names}
+    task, targets = read_targets(str(path), texts, request.task)
+    files = [request.path / name for name in table["file"]]
+    if not may_be_outside:
+        _assert_below(path, files)
+    absent = next((file for file in files if not isfile(file)), None)
+    if absent is not None:
+        raise IncidenceError(f"{path} lists {shown(str(absent))}, and there is no such file.")
+    name = reader_for(files, request.reader)
+    records = []
+    for number, file in enumerate(files):
+        found = read_file(name, file, options)
+        if len(found) > 1:
+            raise IncidenceError(
+                f"{file} has {len(found)} examples, and a row of {TARGETS} is for one: put each"
+                " into a file of its own."
+            )
+        records.append(found[0]._replace(properties=table.row(number)))
+    return build(request, records, name, task, targets, read_parts(table))
+
+
+def _target_columns(path: Path, table: TextTable, request: DataRequest) -> tuple[str, ...]:
+    """Return the columns of a table of files that are targets."""
+    values = tuple(name for name in table.columns if name != "file" and not is_split(name))
+    names = choose_targets(table, request.targets) if request.targets else values
+    missing = next((name for name in names if name not in values), None)
+    if "file" not in table.columns:
+        missing = "file"
+    if missing is None and names:
+        return names
+    kind = " of targets" if missing in table.columns else ""
+    raise IncidenceError(
+        f"{path} has no column `{missing or 'target'}`{kind}; it has: {', '.join(table.columns)}."
+    )
+
+
+def _assert_below(table: Path, files: Sequence[Path]) -> None:
+    """Refuse a table that lists files outside of its folder: it may come from somebody else."""
+    for file in (one for listed in files for one in (listed, node_file(listed))):
+        if not _is_below(file, table.parent):
+            raise IncidenceError(
+                f"{table} lists {shown(str(file))}, which is not below its folder. If that is"
+                " meant, give outside=True, or --data-options outside=true."
+            )
+
+
+def _is_below(file: Path, folder: Path) -> bool:
+    """Return whether a file lies in a folder, or in a folder inside, wherever links lead."""
+    try:
+        return file.resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError, RuntimeError):  # a name too long, with a NUL, or a circle of links
+        return False
+
+
+def _read_classes(request: DataRequest) -> DataSet:
+    """Return the data set of a folder of files for each class, perhaps with folders of parts."""
+    path = request.path
+    names = [request.reader] if request.reader else READERS
+    suffixes = [suffix for name in names for suffix in reader(name).suffixes]
+    files, labels, parts = list[Path](), list[str](), list[int | None]()
+    for folder in _folders(path):
+        places: list[tuple[Path, int | None]] = [(folder, None)]
+        for below in _folders(folder):
+            if below.name.lower() in PARTS:
+                places.append((below, PARTS[below.name.lower()]))
+        for place, part in places:
+            found = _files(place, suffixes)
+            files += found
+            labels += [folder.name] * len(found)
+            parts += [part] * len(found)
+    if not files:
         raise IncidenceError(
-            f"{asked.path} has several files of molecules: name one of them, or call them train.sdf and test.sdf."
+            f"the folders of {path} have no files to read; suffixes that can be read are"
+            f" {', '.join(suffixes)}."
         )
-    name, errors = reader_for(files, asked.reader), list[IncidenceError]()
-    found = [
-        (read, part)
-        for file, part in zip(files, parts, strict=True)
-        for read in read_file(name, file, asked.options, errors)
-    ]
-    told = [part for _, part in found if part is not None] if len(files) > 1 else None
-    return from_properties(
-        asked, [read for read, _ in found], name, find_smiles, told, errors, "property"
+    name = reader_for(files, request.reader)
+    records, classes, parts_of_records = [], [], []
+    for file, label, part in zip(files, labels, parts, strict=True):
+        for record in read_file(name, file, request.options):
+            records.append(record._replace(name=f"{label}/{record.name}"))
+            classes.append(label)
+            if part is not None:
+                parts_of_records.append(part)
+    if parts_of_records and len(parts_of_records) < len(records):
+        raise IncidenceError(
+            f"{path}: some classes have folders train and test, and others have files without a"
+            " part. Use one way."
+        )
+    return build(request, records, name, *as_classes(classes), parts_of_records or None)
+
+
+def _read_molecules(request: DataRequest) -> DataSet:
+    """Return the data set of SDF files or lines of SMILES; broken molecules are skipped."""
+    path, files = request.path, _molecule_files(request.path)
+    part_of = {file: PARTS.get(file.name.partition(".")[0].lower()) for file in files}
+    has_parts = len(files) > 1
+    if has_parts and None in part_of.values():
+        raise IncidenceError(
+            f"{path} has several files of molecules: name one of them, or call them train.sdf and"
+            " test.sdf."
+        )
+    name, errors = reader_for(files, request.reader), list[IncidenceError]()
+    records, parts = [], []
+    for file in files:
+        found = read_file(name, file, request.options, errors)
+        records += found
+        parts += [part_of[file] or 0] * len(found)
+    return from_records(
+        request, records, name, find_smiles, parts if has_parts else None, errors, "property"
     )
 
 
 def _molecule_files(path: Path) -> list[Path]:
-    return (
-        _files(path, _MOLECULES)
-        if path.is_dir()
-        else [path]
-        if path.is_file() and path.name.lower().endswith(_MOLECULES)
-        else []
-    )
+    if path.is_dir():
+        return _files(path, _MOLECULES)
+    return [path] if path.name.lower().endswith(_MOLECULES) else []
 
 
-def _tables(asked: Asked) -> DataSet:
-    """A table, or a folder of tables; those that are called after parts are one."""
-    files = _table_files(asked)
+def _read_tables(request: DataRequest) -> DataSet:
+    """Return the data set of a table, or of a folder of tables; parts of a table are joined."""
     tables = {
-        file.name.partition(".")[0]: read_any(file, asked.options.get("smiles")) for file in files
+        file.name.partition(".")[0]: read_any(file, request.options.get("smiles"))
+        for file in _table_files(request)
     }
-    are_parts = len(tables) > 1 and all(name.lower() in PARTS for name in tables)
-    return from_tables({asked.name: join_parts(tables)} if are_parts else tables, asked)
+    if len(tables) > 1 and all(name.lower() in PARTS for name in tables):
+        tables = {request.name: join_parts(tables)}
+    return from_tables(tables, request)
 
 
-def _table_files(asked: Asked) -> list[Path]:
-    """The tables of a folder, or a file that is one by its name, or because of what is said about its columns or stands beside it."""
-    if asked.path.is_dir():
-        return _files(asked.path, SUFFIXES)
-    is_one = (
-        is_table(asked.path)
-        or asked.path.suffix.lower() in _TEXTS
-        or bool({"nodes", "keys", "tables"} & asked.options.keys())
-    )
-    return [asked.path] if is_one else []
+def _table_files(request: DataRequest) -> list[Path]:
+    """Return the tables of a folder, or a file that is a table.
+
+    Its name decides, or that the options are those of tables.
+    """
+    path = request.path
+    if path.is_dir():
+        return _files(path, SUFFIXES)
+    has_options = not {"nodes", "keys", "tables"}.isdisjoint(request.options)
+    is_one = is_table(path) or path.suffix.lower() in _TEXTS or has_options
+    return [path] if is_one else []
 
 
-def _saved(asked: Asked) -> DataSet:
-    path = asked.path / _SAVED if asked.path.is_dir() else asked.path
+def _read_saved_examples(request: DataRequest) -> DataSet:
+    path = request.path / _SAVED if request.path.is_dir() else request.path
     given = {
-        "--target": asked.target,
-        "--reader": asked.reader not in (None, "example"),
-        "--data-options": asked.options,
+        "--target": bool(request.targets),
+        "--reader": request.reader not in (None, "example"),
+        "--data-options": bool(request.options),
     }
-    unused = next((flag for flag, value in given.items() if value), None)
-    if unused:
-        raise IncidenceError(f"{path} has its own targets and features: leave out {unused}.")
+    for flag, is_given in given.items():
+        if is_given:
+            raise IncidenceError(f"{path} has targets and features already: leave out {flag}.")
     name = path.stem if path.stem != "examples" else path.resolve().parent.name
-    return from_examples(
-        [read.example for read in reader("example").read(path)],
-        name=name,
-        source=str(path),
-        task=asked.task,
-    )
+    examples = [record.example for record in read_examples(path)]
+    return from_examples(examples, name=name, source=str(path), task=request.task)
 
 
-_LAYOUTS: tuple[tuple[Callable[[Asked], bool], Callable[[Asked], DataSet]], ...] = (
-    (lambda asked: (asked.path / TARGETS).is_file(), _listed),
-    (lambda asked: asked.path.is_file() and has_arrays(asked.path), from_arrays),
-    (
-        lambda asked: (
-            (asked.path.is_file() and asked.path.suffix.lower() == ".npz")
-            or (asked.path / _SAVED).is_file()
-        ),
-        _saved,
-    ),
-    (lambda asked: bool(_molecule_files(asked.path)), _molecules),
-    (lambda asked: bool(_table_files(asked)), _tables),
-    (lambda asked: asked.path.is_dir() and bool(_folders(asked.path)), _classes),
+def _is_saved_examples(path: Path, request: DataRequest) -> bool:
+    if path.is_file():
+        return path.suffix.lower() == ".npz"
+    return (path / _SAVED).is_file()
+
+
+_LAYOUTS: tuple[
+    tuple[Callable[[Path, DataRequest], bool], Callable[[DataRequest], DataSet]], ...
+] = (
+    (lambda path, _: (path / TARGETS).is_file(), _read_listed_files),
+    (lambda path, _: path.suffix.lower() == ".npz" and has_arrays(path), from_arrays),
+    (_is_saved_examples, _read_saved_examples),
+    (lambda path, _: bool(_molecule_files(path)), _read_molecules),
+    (lambda path, request: bool(_table_files(request)), _read_tables),
+    (lambda path, _: path.is_dir() and bool(_folders(path)), _read_classes),
 )
-"""Whether what was asked for is laid out in a way, and what reads it; the first that applies."""
+"""Whether a path has a layout, and what reads that layout; the first that applies counts."""

@@ -1,19 +1,23 @@
-"""Entries that are there or not, given others: links of graphs, hyperedges; entries that are not there, and scores without learning."""
+"""Links that exist or not, given others: edges of graphs, hyperedges, pairs of two sorts.
+
+Links that do not exist are drawn beside those that do. Scores by neighbours need no training: they
+are features, and the baseline.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
-from incidence.data.building import splits_of
 from incidence.data.completion import FOLDS, KNOWN, QUERY, ROWS, Completion
 from incidence.data.dataset import DataSet, Task
+from incidence.data.splitting import splits_of
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
 from incidence.structure.incidences import incidences
@@ -28,72 +32,111 @@ from incidence.structure.ragged import (
 )
 from incidence.structure.structure import Structure
 
-__all__ = ["RANKS", "Links", "Neighbours", "absent_entries", "links_of", "neighbour_scores"]
+__all__ = [
+    "RANKS",
+    "LinkGraph",
+    "Links",
+    "NeighbourLists",
+    "absent_links",
+    "links_of",
+    "neighbour_scores",
+]
 
 RANKS = (10, 50)
+"""The ranks at which hits are counted."""
 _CLASSES = ("absent", "present")
 _TRIES = 50
 
 
-class Neighbours(NamedTuple):
-    """Which nodes lie in entries together with which.
+class LinkGraph(NamedTuple):
+    """A graph or hypergraph whose links are to be predicted.
 
     Attributes:
-        keys: Both directions of every pair, as one number each, ascending.
-        nodes: The neighbours of all nodes, one node after the other.
-        ptr: Where those of each node start, and the end.
+        name: The name of the data.
+        example: The structure with features; it may have other tensors beside the links.
+        names: The names of the nodes, by sort if there are several; numbers if None.
+        parts: The part of each link (0, 1, 2, or -1 for none), if the data defines parts.
+        skipped: Why links were skipped, a message for each.
+        keys: What the two ends of a link are called.
     """
 
-    keys: Tensor
+    name: str
+    example: Example
+    names: Sequence[str] | Mapping[str, Sequence[str]] | None = None
+    parts: Sequence[int] | None = None
+    skipped: Sequence[str] = ()
+    keys: tuple[str, ...] = ("source", "target")
+
+
+class NeighbourLists(NamedTuple):
+    """The neighbours of every node.
+
+    Attributes:
+        codes: Both directions of every pair of neighbours, each coded as one number, ascending.
+        nodes: The neighbours of all nodes, one node after the other.
+        ptr: Where the neighbours of each node start, and the end.
+    """
+
+    codes: Tensor
     nodes: Tensor
     ptr: Tensor
 
     @property
     def degrees(self) -> Tensor:
-        """How many neighbours a node has."""
+        """How many neighbours each node has."""
         return self.ptr.diff()
 
     @staticmethod
-    def of(pairs: Tensor, count: int) -> Neighbours:
-        """The neighbours by pairs, [2, pairs], which may come again."""
+    def of(pairs: Tensor, num_nodes: int) -> NeighbourLists:
+        """Return the neighbours by pairs, [2, pairs], which may come several times."""
         both = torch.cat([pairs, pairs.flip(0)], dim=1)
-        keys = code(both.unbind(0), [count, count])[0]
-        kept = distinct(keys)  # ascending, hence by the first node
-        return Neighbours(
-            keys[kept], both[1, kept], ranges(torch.bincount(both[0, kept], minlength=count))
-        )
+        codes = code(both.unbind(0), [num_nodes, num_nodes])[0]
+        rows = distinct(codes)  # ascending, hence by the first node
+        degrees = torch.bincount(both[0, rows], minlength=num_nodes)
+        return NeighbourLists(codes[rows], both[1, rows], ranges(degrees))
 
 
-def neighbour_scores(pairs: Tensor, around: Neighbours) -> Tensor:
-    r"""What is said about pairs without learning: shape (pairs, 3).
+def neighbour_scores(pairs: Tensor, lists: NeighbourLists) -> Tensor:
+    r"""Return scores of pairs that need no training, (pairs, 3).
 
-    The columns are common neighbours, $\log(1 + |N_a \cap N_b|)$; Adamic and Adar's $\sum_{c \in N_a \cap N_b} 1 / \log d_c$; and
-    preferential attachment, $\log(1 + d_a d_b)$.
+    The columns are common neighbours, $\log(1 + |N_a \cap N_b|)$; Adamic and Adar's $\sum_{c \in
+    N_a \cap N_b} 1 / \log d_c$; and preferential attachment, $\log(1 + d_a d_b)$.
+
+    Args:
+        pairs: Pairs of nodes $a, b$, [2, pairs].
+        lists: The neighbours $N$ and degrees $d$.
+
+    Raises:
+        TooLargeError: The neighbours of the pairs are too many.
     """
-    degrees, count = around.degrees, len(around.degrees)
-    is_swapped = degrees[pairs[0]] > degrees[pairs[1]]  # the shorter list is walked along
+    degrees, num_nodes = lists.degrees, len(lists.degrees)
+    # the neighbours of the node with fewer of them are looked up among those of the other node
+    is_swapped = degrees[pairs[0]] > degrees[pairs[1]]
     few, many = torch.where(is_swapped, pairs.flip(0), pairs)
-    assert_few(int(degrees[few].sum()), 20 * MAX_ENTRIES, "the neighbours of asked links")
-    which, spot = expand(around.ptr[few], degrees[few])
-    middle = around.nodes[spot]
-    is_common = is_among(code([many[which], middle], [count, count])[0], around.keys)
-    which, middle = which[is_common], middle[is_common]
-    weight = 1 / degrees[middle].float().log().clamp(
-        min=1e-3
-    )  # a common neighbour has at least two
-    common = torch.zeros(pairs.shape[1]).index_add_(0, which, torch.ones(len(which)))
-    adamic = torch.zeros(pairs.shape[1]).index_add_(0, which, weight)
-    return torch.stack(
-        [common.log1p(), adamic, (degrees[few] * degrees[many]).float().log1p()], dim=1
-    )
+    assert_few(int(degrees[few].sum()), 20 * MAX_ENTRIES, "the neighbours of queried links")
+    pair, place = expand(lists.ptr[few], degrees[few])
+    middle = lists.nodes[place]
+    is_common = is_among(code([many[pair], middle], [num_nodes, num_nodes])[0], lists.codes)
+    pair, middle = pair[is_common], middle[is_common]
+    # a common neighbour has at least two neighbours
+    weight = 1 / degrees[middle].float().log().clamp(min=1e-3)
+    zeros = torch.zeros(pairs.shape[1])
+    common = zeros.index_add(0, pair, torch.ones(len(pair)))
+    adamic = zeros.index_add(0, pair, weight)
+    attachment = (degrees[few] * degrees[many]).float()
+    return torch.stack([common.log1p(), adamic, attachment.log1p()], dim=1)
 
 
-def _pairs(structure: Structure, text: str) -> tuple[Tensor, Tensor]:
-    """All pairs of nodes of every entry, nodes numbered through all sorts, [2, pairs], and the entry of each."""
+def _node_pairs(structure: Structure, text: str) -> tuple[Tensor, Tensor]:
+    """Return all pairs of nodes of every entry, [2, pairs], and the entry of each.
+
+    The nodes are numbered through all sorts.
+    """
     lists = incidences(structure, [structure.resolve(text)])
     sizes = lists.entry_ptr.diff()
     owner = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
-    later = lists.entry_ptr[owner + 1] - torch.arange(len(owner)) - 1  # members after this one
+    # how many members of the same entry come after each member
+    later = lists.entry_ptr[owner + 1] - torch.arange(len(owner)) - 1
     assert_few(int(later.sum()), MAX_ENTRIES, f"pairs of nodes in entries of `{text}`")
     first, second = expand(torch.arange(len(owner)) + 1, later)
     return torch.stack([lists.nodes[first], lists.nodes[second]]), owner[first]
@@ -101,237 +144,245 @@ def _pairs(structure: Structure, text: str) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Links(Completion):
-    """Entries that are there, which are known, and others that are not."""
+    """Links that exist, which are facts, and links that do not exist."""
+
+    kind: ClassVar[str] = "links"
 
     @property
     def baselines(self) -> Mapping[str, int]:
-        """Scores by neighbours."""
+        """The scores by neighbours."""
         return {"common neighbours": 0, "Adamic and Adar": 1, "preferential attachment": 2}
 
     def features(self, structure: Structure, known: Tensor) -> dict[str, Tensor]:
-        """How many known entries a node is in; what is told about known entries; scores of asked ones, and how many nodes they have."""
-        lists = incidences(structure, [structure.resolve(KNOWN)])
-        sorts = sorted(structure.counts)
-        degrees = dict(
-            zip(
-                sorts,
-                lists.node_ptr.diff().split([structure.counts[sort] for sort in sorts]),
-                strict=True,
-            )
-        )
-        pairs, owner = _pairs(structure, QUERY)
-        around = Neighbours.of(_pairs(structure, KNOWN)[0], structure.total_nodes)
-        count = structure.num_entries(QUERY)
-        sizes = torch.bincount(owner, minlength=count).clamp(min=1)[:, None]
-        scores = torch.zeros(count, 3).index_add_(0, owner, neighbour_scores(pairs, around)) / sizes
-        nodes = incidences(structure, [structure.resolve(QUERY)]).entry_ptr.diff()[:, None].float()
-        ones = torch.ones(len(known), 1)
-        return {
-            **{
-                node_text(sort, structure.resolve(KNOWN)): degree.float().log1p()[:, None]
-                for sort, degree in degrees.items()
-            },
-            f"{KNOWN}={self.pattern}": torch.cat([ones, self.values[known]], dim=1),
-            self.query: torch.cat([scores, nodes.log()], dim=1),
-        }
+        """Return degrees of nodes, features of known links, and scores of queried links.
 
-    def with_absent(self, entries: Sequence[Sequence[int]]) -> Links:
-        """The same with further rows that are not there."""
-        found = self.with_rows(entries)
-        return replace(found, target=found.target.clamp(min=0))
+        The scores of a link with several nodes are means over its pairs of nodes; the logarithm of
+        its number of nodes stands beside them.
+        """
+        pattern = structure.resolve(KNOWN)
+        sorts = sorted(structure.counts)
+        degrees = incidences(structure, [pattern]).node_ptr.diff()
+        by_sort = degrees.float().log1p()[:, None].split([structure.counts[s] for s in sorts])
+        features = {_node_text(sort, pattern): x for sort, x in zip(sorts, by_sort, strict=True)}
+        ones = torch.ones(len(known), 1)
+        features[f"{KNOWN}={self.pattern}"] = torch.cat([ones, self.values[known]], dim=1)
+        lists = NeighbourLists.of(_node_pairs(structure, KNOWN)[0], structure.total_nodes)
+        pairs, owner = _node_pairs(structure, QUERY)
+        count = structure.num_entries(QUERY)
+        num_pairs = torch.bincount(owner, minlength=count).clamp(min=1)[:, None]
+        sums = torch.zeros(count, 3).index_add_(0, owner, neighbour_scores(pairs, lists))
+        sizes = incidences(structure, [structure.resolve(QUERY)]).entry_ptr.diff()[:, None]
+        features[self.query] = torch.cat([sums / num_pairs, sizes.float().log()], dim=1)
+        return features
+
+    def with_absent(self, links: Sequence[Sequence[int]]) -> Links:
+        """Return the completion with further links, which do not exist."""
+        wider = self.with_rows(links)
+        return replace(wider, target=wider.target.clamp(min=0))
 
     def columns(self) -> dict[str, list[str]]:
-        """The names of the nodes of every row, by key."""
-        if len(self.keys) == 1:
-            lists, names = (
-                incidences(self.rows, [self.rows.resolve(ROWS)]),
-                [name for sort in sorted(self.names) for name in self.names[sort]],
-            )
+        """Return the names of the nodes of every link, by key."""
+        if len(self.keys) == 1:  # a set of any size
+            names = [name for sort in sorted(self.names) for name in self.names[sort]]
+            lists = incidences(self.rows, [self.rows.resolve(ROWS)])
             parts = lists.nodes.split(lists.entry_ptr.diff().tolist())
-            return {
-                self.keys[0]: [" ".join(names[node] for node in part.tolist()) for part in parts]
-            }
-        fixed = self.rows[ROWS].tolist()
-        sorts = self.sorts_of(len(fixed))
-        return {
-            key: [self.names[sort][node] for node in nodes]
-            for key, sort, nodes in zip(self.keys, sorts, fixed, strict=True)
-        }
+            return {self.keys[0]: [" ".join(names[k] for k in part.tolist()) for part in parts]}
+        index = self.rows[ROWS].tolist()
+        ends = zip(self.keys, self.sorts_of(len(index)), index, strict=True)
+        return {key: [self.names[sort][node] for node in nodes] for key, sort, nodes in ends}
 
 
-def node_text(sort: str, pattern: Pattern) -> str:
-    """The nodes of a sort, with the letter that a pattern has for them: in a map, a letter has one sort throughout."""
-    letter = next((x for x, own in pattern.sorts.items() if own == sort), "i")
+def _node_text(sort: str, pattern: Pattern) -> str:
+    """Return the pattern of the nodes of a sort, with the letter that another pattern has for them.
+
+    In a map, a letter has one sort throughout.
+    """
+    letter = next((letter for letter, one in pattern.sorts.items() if one == sort), "i")
     return letter if sort == "node" else f"{letter}:{sort}"
 
 
-def absent_entries(rows: Structure, count: int, generator: torch.Generator) -> list[list[int]]:
-    """Entries that are not there, each once, with as many nodes as those that are; fewer where there are not so many.
+def absent_links(rows: Structure, count: int, generator: torch.Generator) -> list[list[int]]:
+    """Draw links that do not exist, each once, with as many nodes as those that do.
+
+    There may be fewer than asked for, if nearly all links exist.
 
     Args:
         rows: A structure with one tensor, `rows=...`.
-        count: How many for each entry.
-        generator: What draws them: all are equally likely.
+        count: How many to draw for each link that exists.
+        generator: Draws them; all are equally likely.
     """
     pattern = rows.resolve(ROWS)
-    sizes = incidences(rows, [pattern]).entry_ptr.diff()
-    found: list[list[int]] = []
-    for size, entries in zip(
-        *(part.tolist() for part in sizes.unique(return_counts=True)), strict=True
-    ):
-        found += _absent_of_size(rows, pattern, size, count * entries, generator)
-    return found
+    sizes, counts = incidences(rows, [pattern]).entry_ptr.diff().unique(return_counts=True)
+    links: list[list[int]] = []
+    for size, num_links in zip(sizes.tolist(), counts.tolist(), strict=True):
+        links += _absent_of_size(rows, pattern, size, count * num_links, generator)
+    return links
 
 
 def _absent_of_size(
     rows: Structure, pattern: Pattern, size: int, wanted: int, generator: torch.Generator
 ) -> list[list[int]]:
     sorts = list(pattern.sorts.values())
-    counts = [rows.counts[sorts[min(k, len(sorts) - 1)]] for k in range(size)]
-    is_set, is_one_sort = pattern.faces[0].kind.opening != "(", len(set(sorts)) == 1
-    found = torch.zeros(0, size, dtype=torch.long)
+    num_nodes = [rows.counts[sorts[min(k, len(sorts) - 1)]] for k in range(size)]
+    has_one_sort = len(set(sorts)) == 1
+    is_set = pattern.faces[0].kind.opening != "("
+    links = torch.zeros(0, size, dtype=torch.long)
     for _ in range(_TRIES):
-        drawn = torch.stack(
-            [torch.randint(n, (2 * wanted + 10,), generator=generator) for n in counts], dim=1
-        )  # (drawn, size)
-        ordered = drawn.sort(1).values
-        drawn = (
-            (ordered if is_set else drawn)[(ordered.diff(dim=1) > 0).all(1)]
-            if is_one_sort
-            else drawn
-        )
-        members = (
-            torch.stack([drawn.reshape(-1), torch.arange(len(drawn)).repeat_interleave(size)])
-            if pattern.is_open
-            else drawn.T
-        )
-        drawn = torch.cat([found, drawn[rows.locate(ROWS, members.contiguous()) < 0]])
-        found = drawn[distinct(code(drawn.unbind(1), counts)[0]).sort().values]
-        if len(found) >= wanted:
+        columns = [torch.randint(n, (2 * wanted + 10,), generator=generator) for n in num_nodes]
+        drawn = torch.stack(columns, dim=1)  # (drawn, size)
+        if has_one_sort:
+            ordered = drawn.sort(1).values
+            are_distinct = (ordered.diff(dim=1) > 0).all(1)
+            drawn = (ordered if is_set else drawn)[are_distinct]
+        is_absent = rows.locate(ROWS, _as_index(drawn, pattern)) < 0
+        links = torch.cat([links, drawn[is_absent]])
+        links = links[distinct(code(links.unbind(1), num_nodes)[0]).sort().values]
+        if len(links) >= wanted:
             break
-    kept: list[list[int]] = found[:wanted].tolist()
-    return kept
+    drawn_links: list[list[int]] = links[:wanted].tolist()
+    return drawn_links
+
+
+def _as_index(links: Tensor, pattern: Pattern) -> Tensor:
+    """Return links, [links, size], as an index of a pattern."""
+    if not pattern.is_open:
+        return links.T.contiguous()
+    owner = torch.arange(len(links)).repeat_interleave(links.shape[1])
+    return torch.stack([links.reshape(-1), owner])
 
 
 def links_of(
-    name: str,
-    example: Example,
+    graph: LinkGraph,
     *,
-    names: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     links: str | None = None,
     negatives: int = 1,
     folds: int = FOLDS,
     seed: int = 0,
-    parts: Sequence[int] | None = None,
-    keys: tuple[str, ...] = ("source", "target"),
-    about: str = "",
 ) -> DataSet:
-    """The links of one structure as data: those that are there, and as many that are not.
+    """Return the data set of the links of one graph: those that exist, and as many that do not.
 
     Args:
-        name: What it is called.
-        example: The structure, with features; tensors besides the links stay.
-        names: Of the nodes, by sort if there are several; their numbers, if not given.
-        links: The tensor whose entries are asked for; the only one between nodes, if not given.
-        negatives: How many entries that are not there are drawn for each that is.
-        folds: In training, a fold of the links after the other is asked for.
-        seed: Of what is drawn.
-        parts: The part of each link, if that is told.
-        keys: What the ends of a link are called.
-        about: Where the data comes from.
+        graph: The graph.
+        links: The tensor with the links; the only one that may have them if None.
+        negatives: How many links that do not exist are drawn for each that does.
+        folds: Training queries the links fold by fold.
+        seed: Seed of what is drawn.
 
     Raises:
-        IncidenceError: There is no such tensor, or it has no entries, or several could be meant.
+        IncidenceError: There is no such tensor, or several, or no links, or no absent ones.
     """
-    structure, pattern = example.structure, _tensor(example, links)
-    if not structure.num_entries(pattern):
+    pattern = _link_tensor(graph.example.structure, links)
+    facts = _facts(graph, pattern, seed, folds)
+    completion, num_absent = _with_absent(facts, graph.name, negatives, seed)
+    num_links = len(facts.target)
+    parts = graph.parts
+    if parts is not None:  # absent links have the parts of the links they were drawn for
+        parts = [*parts, *(parts[k % len(parts)] for k in range(num_absent))]
+    return DataSet(
+        graph.name,
+        [completion.whole()],
+        Task("classification", _CLASSES, at=completion.query, ranks=RANKS),
+        splits_of(parts),
+        reader=Links.kind,
+        about=(
+            f"Your own data: {num_links:,} entries of {facts.pattern}, and {num_absent:,} that do"
+            " not exist."
+        ),
+        is_transductive=True,
+        metric="auc",
+        columns=completion.columns(),
+        passed_over=tuple(graph.skipped),
+        completion=completion,
+    )
+
+
+def _facts(graph: LinkGraph, pattern: Pattern, seed: int, folds: int) -> Links:
+    """Return the links that exist."""
+    example, structure = graph.example, graph.example.structure
+    num_links = structure.num_entries(pattern)
+    if not num_links:
         raise IncidenceError(
-            f"{name}: there are no links to learn from, as `{pattern}` has no entries."
+            f"{graph.name}: there are no links to learn from, as `{pattern}` has no entries."
         )
-    text, sorts = str(pattern.unnamed()), list(structure.counts)
+    features, values = example.features, torch.zeros(num_links, 0)
+    for key in list(features):
+        if structure.resolve(key) == pattern:
+            values = features.pop(key)
+    has_features = {structure.resolve(key) for key in features}
+    for sort, num_nodes in structure.counts.items():
+        nodes = _node_text(sort, pattern)
+        if Pattern(nodes) not in has_features:
+            features[nodes] = torch.zeros(num_nodes, 0)
     others = {str(p): structure[p] for p in structure.patterns if p != pattern}
-    features = {key: x for key, x in example.features.items() if structure.resolve(key) != pattern}
-    have = {structure.resolve(key) for key in features}
-    for sort in sorts:
-        nodes = node_text(sort, pattern)
-        if Pattern(nodes) not in have:
-            features[nodes] = torch.zeros(structure.counts[sort], 0)
-    own = next(
-        (x for key, x in example.features.items() if structure.resolve(key) == pattern),
-        torch.zeros(structure.num_entries(pattern), 0),
-    )
-    own = own[:, (own != own[:1]).any(0)]  # a column of ones tells nothing
-    numbers = {sort: [str(k) for k in range(n)] for sort, n in structure.counts.items()}
-    called = (
-        names
-        if isinstance(names, Mapping)
-        else numbers
-        if names is None or len(sorts) > 1
-        else {sorts[0]: list(names)}
-    )
-    completion = Links(
+    has_two_ends = not pattern.is_open and len(pattern.letters) == len(graph.keys)
+    return Links(
         context=Example(Structure(structure.counts, others), features),
-        rows=Completion.store(structure, text, structure[pattern]),
-        values=own,
-        target=torch.ones(len(own), dtype=torch.long),
-        is_fact=torch.ones(len(own), dtype=torch.bool),
-        names=called,
-        keys=keys if not pattern.is_open and len(pattern.letters) == len(keys) else ("nodes",),
+        rows=Completion.store(structure, str(pattern.unnamed()), structure[pattern]),
+        values=values[:, (values != values[:1]).any(0)],  # columns that distinguish links
+        target=torch.ones(num_links, dtype=torch.long),
+        is_fact=torch.ones(num_links, dtype=torch.bool),
+        names=_names_by_sort(graph),
+        keys=graph.keys if has_two_ends else ("nodes",),
         seed=seed,
         folds=folds,
     )
-    absent = absent_entries(completion.rows, negatives, torch.Generator().manual_seed(seed))
+
+
+def _names_by_sort(graph: LinkGraph) -> Mapping[str, Sequence[str]]:
+    if isinstance(graph.names, Mapping):
+        return graph.names
+    counts = graph.example.structure.counts
+    if graph.names is not None and len(counts) == 1:
+        return {sort: list(graph.names) for sort in counts}
+    return {sort: [str(k) for k in range(n)] for sort, n in counts.items()}
+
+
+def _with_absent(facts: Links, name: str, negatives: int, seed: int) -> tuple[Links, int]:
+    """Return the completion with absent links, and their number."""
+    generator = torch.Generator().manual_seed(seed)
+    absent = absent_links(facts.rows, negatives, generator)
+    wanted = negatives * len(facts.target)
     if not absent:
         raise IncidenceError(
-            f"{name}: all entries of `{text}` that there can be are there, so that nothing tells a link from none."
+            f"{name}: all possible entries of `{facts.pattern}` exist, so there are no absent links"
+            " to tell them from."
         )
-    if len(absent) < negatives * len(own):
+    if len(absent) < wanted:
         warnings.warn(
-            f"{name}: {len(absent)} entries of `{text}` are not there, and {negatives * len(own)} were to be drawn.",
-            stacklevel=2,
+            f"{name}: only {len(absent)} entries of `{facts.pattern}` do not exist, and {wanted}"
+            " were to be drawn.",
+            stacklevel=3,
         )
-    completion = completion.with_absent(absent)
-    told = (
-        None
-        if parts is None
-        else splits_of([*parts, *(parts[k % len(parts)] for k in range(len(absent)))])
-    )
-    return DataSet(
-        name, [completion.whole()], Task("classification", _CLASSES, at=completion.query, ranks=RANKS), told or (), reader="links",
-        about=about or f"Your own data: {len(own):,} entries of {text}, and {len(absent):,} that are not there.", is_transductive=True,
-        metric="auc", columns=completion.columns(), completion=completion,
-    )  # fmt: skip
+    return facts.with_absent(absent), len(absent)
 
 
-def _tensor(example: Example, asked: str | None) -> Pattern:
-    structure = example.structure
-    if asked is not None:
-        found = structure.resolve(asked)
-        if found not in structure.patterns or not _is_link(found):
+def _link_tensor(structure: Structure, text: str | None) -> Pattern:
+    """Return the tensor with the links: the given one, or the only one that may have them."""
+    listed = ", ".join(f"`{p}`" for p in structure.patterns) or "none"
+    if text is not None:
+        pattern = structure.resolve(text)
+        if pattern not in structure.patterns or not _may_be_links(pattern):
             raise IncidenceError(
-                f"links are sets or tuples of different nodes, such as `{{i j}}`, `(i j)` or `{{i ...}}`; `{asked}` is none. There are "
-                f"{_listed(structure)}."
+                "links are sets or tuples of different nodes, such as `{i j}`, `(i j)` or `{i"
+                f" ...}}`; `{text}` is none. There are {listed}."
             )
-        return found
-    between = [p for p in structure.patterns if _is_link(p)]
-    if len(between) != 1:
+        return pattern
+    candidates = [pattern for pattern in structure.patterns if _may_be_links(pattern)]
+    if len(candidates) != 1:
         raise IncidenceError(
-            f"which tensor has the links is not clear: say one of {_listed(structure)} with --data-options 'links=...'."
+            f"which tensor has the links is not clear: say one of {listed} with --data-options"
+            " 'links=...'."
         )
-    return between[0]
+    return candidates[0]
 
 
-def _is_link(pattern: Pattern) -> bool:
-    """Whether entries are sets or tuples of different nodes: one face without a sign, or nodes of different sorts."""
-    is_face = (
-        pattern.order == 1
-        and (pattern.is_open or len(pattern.letters) > 1)
-        and not pattern.is_oriented
-    )
-    return is_face or (
-        len(pattern.letters) == pattern.order == len(set(pattern.sorts.values())) > 1
-    )
+def _may_be_links(pattern: Pattern) -> bool:
+    """Return whether entries are sets or tuples of different nodes.
 
-
-def _listed(structure: Structure) -> str:
-    return ", ".join(f"`{p}`" for p in structure.patterns) or "none"
+    They are if the pattern is one face without a sign, or has nodes of different sorts.
+    """
+    has_several_nodes = pattern.is_open or len(pattern.letters) > 1
+    if pattern.order == 1 and has_several_nodes and not pattern.is_oriented:
+        return True
+    num_sorts = len(set(pattern.sorts.values()))
+    return len(pattern.letters) == pattern.order == num_sorts > 1

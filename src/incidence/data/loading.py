@@ -1,4 +1,4 @@
-"""`load`: the one door to data, whatever it is."""
+"""`load`: data of any kind, from what the user gave to a checked `DataSet`."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ from os.path import exists, expanduser
 from pathlib import Path
 from typing import Any
 
-from incidence.data.dataset import DataSet, sound
-from incidence.data.examples_file import from_examples
+from incidence.data.checks import checked
+from incidence.data.dataset import DataSet
+from incidence.data.dataset_builder import DataRequest, from_examples
 from incidence.data.folders import read_folder
 from incidence.data.link_sources import load_links
-from incidence.data.molecules.scaffolds import scaffolds
-from incidence.data.molecules.smiles import smiles_of
 from incidence.data.pyg import PREFIX, from_pyg_data, from_pyg_name, is_pyg, unpacked
-from incidence.data.readers import assert_options, options_of
+from incidence.data.smiles import scaffolds, smiles_of
+from incidence.data.table_kinds import from_frames
 from incidence.data.tables import are_frames, listed
-from incidence.data.tabular import from_frames
 from incidence.errors import IncidenceError, shown
+from incidence.structure.collate import uncollate
 from incidence.structure.example import Example
-from incidence.structure.examples import uncollate
 
 __all__ = ["DATA_SETS", "Source", "load", "load_whole", "register"]
 
-_SHOWN = 5  # of what was passed over
+_MOST_SHOWN = 5  # records that were skipped, in a warning
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,12 @@ class Source:
     """A data set that has a name.
 
     Attributes:
-        loader: Called as loader(name, folder, **options), gives a DataSet; folder is None if the user named none. Or where it is, as in
-            `package.module.function`: that is imported when the data is asked for.
+        loader: Called as `loader(name, folder, **options)`; returns a `DataSet`. The folder is None
+            if the user named none. A text such as `package.module.function` names a function that
+            is imported when the data is loaded.
         about: One line for `--list`.
-        recipe: Options it is trained with unless the user gives others, above those of all data that has its reader.
+        recipe: Options for training on it, unless the user gives others. They win over those of
+            all data with its reader.
     """
 
     loader: str | Callable[..., DataSet]
@@ -47,13 +48,18 @@ class Source:
     recipe: Mapping[str, Any] = field(default_factory=dict)
 
 
+def _load_solubility(name: str, folder: Path | None) -> DataSet:
+    from incidence.data.molecules import load_solubility
+
+    return load_solubility(name, folder)
+
+
 DATA_SETS: dict[str, Source] = {
     "solubility": Source(
-        "incidence.data.molecules.solubility.load_solubility",
-        "aqueous solubility of 1,282 molecules; part of the package",
+        _load_solubility, "aqueous solubility of 1,282 molecules; part of the package"
     )
 }
-"""The data sets that have a name, and how each is loaded; `register` adds others."""
+"""The data sets that have a name; `register` adds others."""
 
 
 def register(
@@ -62,10 +68,16 @@ def register(
     about: str = "",
     recipe: Mapping[str, Any] | None = None,
 ) -> None:
-    """Gives a data set a name, by which `load`, `incidence train --data NAME` and its kin find it; see `Source` for the arguments.
+    """Register a data set by name, for `load` and `incidence train --data NAME`.
+
+    Args:
+        name: The name.
+        loader: A function, or the path of one; see `Source`.
+        about: One line for `--list`.
+        recipe: Options for training on it, unless the user gives others.
 
     Example:
-        >>> from incidence.data.molecules.solubility import load_solubility
+        >>> from incidence.data.molecules import load_solubility
         >>> register("water", load_solubility, "the data of the package by another name")
         >>> load("water").name
         'water'
@@ -87,28 +99,32 @@ def load(
     groups: str | Sequence[object] | None = None,
     **options: Any,
 ) -> DataSet:
-    """Data of any kind, looked at and ready for training.
+    """Load data of any kind, check it, and split it.
 
     Args:
-        what: The name of a data set; `pyg:` and one of PyG; the path of a file or folder (see docs/datasets.md for the layouts); a data set
-            of PyG, or graphs of it; a data frame of pandas or polars, or several by name; an `Example` or a list of them; part of such a
-            list, as torch's `random_split` gives it; or a `DataSet`.
-        target: What is to be predicted, if there are several things: a column or a property, or several in a list or divided by commas; of
-            PyG the number of a column.
+        what: The name of a data set; `pyg:` and the name of a data set of PyG; the path of a file
+            or folder (docs/datasets.md has the layouts); a data set or graphs of PyG; a data frame
+            of pandas or polars, or several by name; an `Example` or a list of them; part of such a
+            list, as torch's `random_split` returns it; or a `DataSet`.
+        target: What is to be predicted, if there are several candidates: a column or a property;
+            several in a list, or divided by commas; for data of PyG, the number of a column.
         folder: Where the files of a named data set are.
-        task: `regression` or `classification`, where the values themselves do not tell; or `links`: which edges, or hyperedges, are there
-            (docs/links.md).
-        reader: The name of the reader of files, if their suffixes do not tell.
-        validation: Which share of the training data is kept apart for validation, where the data does not tell that part.
-        seed: Of splits that are drawn.
-        cv: How many folds a cross validation has, where the data does not tell its parts: `data.splits` has a split for each.
-        groups: What keeps rows together in one part, where these are drawn: a column of the data, `scaffold` for molecules, or a name for
-            every row.
-        options: Others of the data, of its layout, or of the reader of files; `smiles` is the column of a table that has SMILES.
+        task: `regression` or `classification`, if the values do not decide it; or `links`: which
+            edges or hyperedges exist (docs/links.md).
+        reader: The name of the reader of files, if their suffixes do not decide it.
+        validation: The share of the training part that becomes the validation part, if the data
+            defines none.
+        seed: Seed of the parts that are drawn.
+        cv: The number of folds of a cross validation, if the data defines no parts. `data.splits`
+            then has a split for each fold.
+        groups: Rows of one group stay in one part: a column of the data, `scaffold` for molecules,
+            or a name for every row.
+        options: Options of the data, its layout, or its reader. `smiles` is the column of a table
+            that has SMILES.
 
     Raises:
-        IncidenceError: There is no such data, it is damaged, it does not fit its task, or it does not take an option. Single molecules that
-            cannot be read are passed over with a warning.
+        IncidenceError: There is no such data, it is damaged, does not fit its task, or does not
+            take an option. Single molecules that cannot be read are skipped with a warning.
 
     Example:
         >>> data = load("solubility", validation=0.1)
@@ -116,26 +132,25 @@ def load(
         (('solubility',), [923, 102, 257])
     """
     data = load_whole(what, target, folder=folder, task=task, reader=reader, seed=seed, **options)
-    return data.with_parts(
-        validation, seed, cv, _groups(data, groups) if isinstance(groups, str) else groups
-    )
+    if isinstance(groups, str):
+        groups = _groups_of(data, groups)
+    return data.with_parts(validation, seed, cv, groups)
 
 
-def _groups(data: DataSet, name: str) -> Sequence[object]:
-    """The group of every row: a column, or the scaffolds of molecules."""
+def _groups_of(data: DataSet, name: str) -> Sequence[object]:
+    """Return the group of every row: the values of a column, or the scaffolds of molecules."""
     if name in data.columns:
         return data.columns[name]
     if name != "scaffold" or data.reader != "molecule":
-        own = " It is no column beside the target" + (
-            f"; there are: {listed(data.columns)}." if data.columns else ", as there is none."
-        )
+        has = f"columns: {listed(data.columns)}" if data.columns else "there are no columns"
         raise IncidenceError(
-            f"groups={name!r}: rows are kept together by a column, or by the scaffold of molecules.{own}"
+            f"groups={name!r} is no column beside the target ({has}). Rows are grouped by a column,"
+            " or by the scaffold of molecules."
         )
     smiles = smiles_of(data)
     if not smiles:
         raise IncidenceError(
-            f"{data.name}: scaffolds are told by SMILES, and the data has no column of them."
+            f"{data.name}: scaffolds are computed from SMILES, and the data has no column of them."
         )
     return scaffolds(smiles)
 
@@ -150,86 +165,106 @@ def load_whole(
     seed: int = 0,
     **options: Any,
 ) -> DataSet:
-    """What `load` gives, without parts unless the data tells them."""
+    """Load data as `load` does, with the parts that it defines, and without any that are drawn."""
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise IncidenceError(f"the seed is a whole number; got {seed!r}.")
-    home, what = None if folder is None else Path(expanduser(fspath(folder))), unpacked(what)
-
-    def call(function: Callable[..., DataSet], who: str, *arguments: Any) -> DataSet:
-        """Calls a function with those of the options that it takes; others are refused."""
-        taken = options_of(function, len(arguments))
-        if target is not None and "target" not in taken:
-            raise IncidenceError(f"{who} has one target: leave out --target.")
-        if reader is not None:
-            raise IncidenceError(f"{who} has a reader of its own: leave out --reader.")
-        known = {"seed": seed, "task": task, "target": target}
-        given = {
-            **{key: value for key, value in known.items() if key in taken and value is not None},
-            **options,
-        }
-        assert_options(function, who, given, len(arguments))
-        return function(*arguments, **given)
-
+    request = DataRequest(
+        target=target,
+        task=task,
+        reader=reader,
+        options=options,
+        folder=None if folder is None else Path(expanduser(fspath(folder))),
+        seed=seed,
+    )
+    if not isinstance(what, (str, PathLike, DataSet)):
+        what = unpacked(what)
     if task == "links":
-        unused = next(
-            (
-                flag
-                for flag, value in (("--target", target), ("--reader", reader))
-                if value is not None
-            ),
-            None,
-        )
-        if unused is not None:
-            raise IncidenceError(f"links are asked for, and nothing else: leave out {unused}.")
-        data = load_links(what, lambda one: load_whole(one, folder=folder), seed, **options)
-    elif isinstance(what, DataSet):
-        data = what
-    elif isinstance(what, str) and what in DATA_SETS:
-        loader = DATA_SETS[what].loader
-        if isinstance(loader, str):
-            module, _, name = loader.rpartition(".")
-            loader = getattr(import_module(module), name)
-        data = call(loader, f"the data set {what!r}", what, home)
-    elif isinstance(what, str) and what.startswith(PREFIX):
-        data = call(from_pyg_name, f"the data set {what!r}", what, home)
-    elif isinstance(what, (str, PathLike)):
-        place = expanduser(fspath(what))
-        if not exists(place):  # which has no trouble with names that are too long
-            have = f"{', '.join(sorted(DATA_SETS))}, and `{PREFIX}CLASS/NAME` for those of PyG"
-            close = get_close_matches(fspath(what), DATA_SETS, n=1)
-            guess = f" Did you mean {close[0]}?" if close else ""
-            raise IncidenceError(
-                f"{shown(fspath(what))} is no data set and no file or folder. Data sets: {have}.{guess}"
-            )
-        data = read_folder(Path(place), target, reader=reader, task=task, **options)
-    elif are_frames(what):
-        data = from_frames(what, target, reader=reader, task=task, **options)
-    elif is_pyg(what):
-        data = call(from_pyg_data, "data of PyG", what)
-    elif isinstance(what, Example) or (
-        isinstance(what, (list, tuple)) and all(isinstance(one, Example) for one in what)
-    ):
-        parts = [what] if isinstance(what, Example) else what
-        data = call(
-            from_examples,
-            "a list of examples",
-            [one for part in parts for one in (uncollate(part) if part.is_batch else [part])],
-        )
+        data = _load_links(what, request)
     else:
-        raise IncidenceError(
-            f"data is a name, a path, a data frame, examples, graphs of PyG, or a DataSet; got {type(what)!r}."
-        )
+        data = next(load for is_such, load in _SOURCES if is_such(what))(what, request)
     if data.passed_over and data is not what:
-        warnings.warn(_told(data), stacklevel=3)
-    return sound(data)
+        warnings.warn(_skipped_in_words(data), stacklevel=3)
+    return checked(data)
 
 
-def _told(data: DataSet) -> str:
-    """What was passed over, in a few lines."""
-    count, more = len(data.passed_over), len(data.passed_over) - _SHOWN
-    rest = [f"and {more} more, all in `data.passed_over`"] if more > 0 else []
-    if len(data.examples) == 1 and data.task.at:  # rows of tables that are one structure
-        said = f"{count} row{'s' * (count > 1)} {'were' if count > 1 else 'was'} passed over:"
+def _load_links(what: Any, request: DataRequest) -> DataSet:
+    for flag, value in (("--target", request.target), ("--reader", request.reader)):
+        if value is not None:
+            raise IncidenceError(f"with --task links, links are the target: leave out {flag}.")
+
+    def load_named(name: Any) -> DataSet:
+        return load_whole(name, folder=request.folder)
+
+    return load_links(what, load_named, request.seed, **request.options)
+
+
+def _load_named(what: str, request: DataRequest) -> DataSet:
+    loader = DATA_SETS[what].loader
+    if isinstance(loader, str):
+        module, _, name = loader.rpartition(".")
+        loader = getattr(import_module(module), name)
+    return request.call(loader, f"the data set {what!r}", what, request.folder)
+
+
+def _load_pyg_name(what: str, request: DataRequest) -> DataSet:
+    return request.call(from_pyg_name, f"the data set {what!r}", what, request.folder)
+
+
+def _load_path(what: str | PathLike[str], request: DataRequest) -> DataSet:
+    path = expanduser(fspath(what))
+    if exists(path):  # unlike `Path.exists`, it raises nothing for names that are too long
+        return read_folder(Path(path), request)
+    names = f"{', '.join(sorted(DATA_SETS))}, and `{PREFIX}CLASS/NAME` for those of PyG"
+    close = get_close_matches(fspath(what), DATA_SETS, n=1)
+    guess = f" Did you mean {close[0]}?" if close else ""
+    raise IncidenceError(
+        f"{shown(fspath(what))} is no data set and no file or folder. Data sets: {names}.{guess}"
+    )
+
+
+def _load_pyg(what: Any, request: DataRequest) -> DataSet:
+    return request.call(from_pyg_data, "data of PyG", what)
+
+
+def _load_examples(what: Any, request: DataRequest) -> DataSet:
+    given = [what] if isinstance(what, Example) else what
+    examples = [one for part in given for one in (uncollate(part) if part.is_batch else [part])]
+    return request.call(from_examples, "a list of examples", examples)
+
+
+def _are_examples(what: Any) -> bool:
+    is_list = isinstance(what, (list, tuple))
+    return isinstance(what, Example) or (is_list and all(isinstance(one, Example) for one in what))
+
+
+def _refuse(what: Any, request: DataRequest) -> DataSet:
+    raise IncidenceError(
+        "data is a name, a path, a data frame, examples, graphs of PyG, or a DataSet; got"
+        f" {type(what)!r}."
+    )
+
+
+_SOURCES: tuple[tuple[Callable[[Any], bool], Callable[[Any, DataRequest], DataSet]], ...] = (
+    (lambda what: isinstance(what, DataSet), lambda what, request: what),
+    (lambda what: isinstance(what, str) and what in DATA_SETS, _load_named),
+    (lambda what: isinstance(what, str) and what.startswith(PREFIX), _load_pyg_name),
+    (lambda what: isinstance(what, (str, PathLike)), _load_path),
+    (are_frames, from_frames),
+    (is_pyg, _load_pyg),
+    (_are_examples, _load_examples),
+    (lambda what: True, _refuse),
+)
+"""What data may be, and what loads it; the first that applies counts."""
+
+
+def _skipped_in_words(data: DataSet) -> str:
+    """Return a warning with the first records that were skipped."""
+    count, more = len(data.passed_over), len(data.passed_over) - _MOST_SHOWN
+    if len(data.examples) == 1 and data.task.at:  # rows of tables make one structure
+        what = f"skipped {count} row{'s' * (count > 1)}:"
     else:
-        said = f"{count} of {count + len(data.examples)} were passed over, as they cannot be read:"
-    return "\n  ".join([f"{data.name}: {said}", *data.passed_over[:_SHOWN], *rest])
+        what = f"skipped {count} of {count + len(data.examples)} records that cannot be read:"
+    lines = [f"{data.name}: {what}", *data.passed_over[:_MOST_SHOWN]]
+    if more > 0:
+        lines.append(f"and {more} more, all in `data.passed_over`")
+    return "\n  ".join(lines)

@@ -1,10 +1,10 @@
-"""Numbers for pairs, such as ratings of movies by users, given others: damped means, and what a network sees beside them."""
+"""Numbers for pairs, such as ratings of movies by users: what a network sees, and the baseline."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,12 +18,12 @@ DAMPING, _SWEEPS = 5.0, 4
 
 
 class Means(NamedTuple):
-    """What is expected of numbers that belong to nodes.
+    """A prediction of numbers that belong to several nodes each.
 
     Attributes:
-        mean: Of all numbers.
-        biases: For the nodes of every letter, by how much their numbers are above what the other nodes let expect.
-        counts: How many numbers these nodes have.
+        mean: The mean of all numbers.
+        biases: By letter, how far the numbers of each node are above what the other nodes predict.
+        counts: By letter, how many numbers each node has.
     """
 
     mean: Tensor
@@ -31,35 +31,37 @@ class Means(NamedTuple):
     counts: list[Tensor]
 
     def expected(self, index: Tensor) -> Tensor:
-        """The mean and the biases of the nodes of every entry, added up; shape (entries,)."""
+        """Return the mean and the biases of the nodes of every entry, added up, (entries,)."""
         return self.mean + sum(bias[nodes] for bias, nodes in zip(self.biases, index, strict=True))
 
-    def told(self, index: Tensor) -> Tensor:
-        """The biases of the nodes of every entry, and the logarithms of their counts; shape (entries, 2 letters)."""
-        columns = [bias[nodes] for bias, nodes in zip(self.biases, index, strict=True)]
-        return torch.stack(
-            [
-                *columns,
-                *(count.log1p()[nodes] for count, nodes in zip(self.counts, index, strict=True)),
-            ],
-            dim=1,
-        )
+    def features(self, index: Tensor) -> Tensor:
+        """Return the biases of the nodes of every entry, then the logarithms of their counts.
+
+        The shape is (entries, 2 letters).
+        """
+        biases = [bias[nodes] for bias, nodes in zip(self.biases, index, strict=True)]
+        counts = [count.log1p()[nodes] for count, nodes in zip(self.counts, index, strict=True)]
+        return torch.stack([*biases, *counts], dim=1)
 
 
 def damped_means(
     index: Tensor, values: Tensor, sizes: Sequence[int], damping: float = DAMPING
 ) -> Means:
-    r"""A mean and a bias for every node, each in turn the damped mean of what all others leave: $b_u = \frac{\sum r}{n_u + \lambda}$.
+    r"""Return a mean, and for every node a bias $b_u = \frac{\sum r}{n_u + \lambda}$.
+
+    The sum is over what the mean and the biases of the other nodes leave of the numbers $r$ of the
+    node, and $n_u$ is their count. The biases of one letter after the other are computed anew.
 
     Args:
-        index: The nodes of every entry, shape [letters, entries].
-        values: Of the entries, shape (entries,).
+        index: The nodes of every entry, [letters, entries].
+        values: The number of every entry, (entries,).
         sizes: How many nodes there are, by letter.
-        damping: As if every node had so many more numbers that are as expected.
+        damping: $\lambda$, as if every node had so many more numbers that are as predicted.
 
     Example:
-        >>> means = damped_means(torch.tensor([[0, 0, 1], [0, 1, 1]]), torch.tensor([5.0, 3.0, 1.0]), (2, 2), damping=0.0)
-        >>> means.expected(torch.tensor([[1], [0]]))  # ann has 2 more for the first movie: so would bob, nearly
+        >>> pairs = torch.tensor([[0, 0, 1], [0, 1, 1]])
+        >>> means = damped_means(pairs, torch.tensor([5.0, 3.0, 1.0]), (2, 2), damping=0.0)
+        >>> means.expected(torch.tensor([[1], [0]]))  # user 1 likes movie 0 as user 0 does
         tensor([3.0156])
     """
     mean = values.mean() if len(values) else values.new_zeros(())
@@ -70,14 +72,9 @@ def damped_means(
     biases = [torch.zeros_like(count) for count in counts]
     for _ in range(_SWEEPS):
         for k in reversed(range(len(sizes))):
-            others = sum(
-                bias[nodes]
-                for j, (bias, nodes) in enumerate(zip(biases, index, strict=True))
-                if j != k
-            )
-            biases[k] = torch.zeros_like(counts[k]).index_add_(
-                0, index[k], values - mean - others
-            ) / (counts[k] + damping).clamp(min=1e-9)
+            others = sum(biases[j][index[j]] for j in range(len(sizes)) if j != k)
+            left = torch.zeros_like(counts[k]).index_add_(0, index[k], values - mean - others)
+            biases[k] = left / (counts[k] + damping).clamp(min=1e-9)
     return Means(mean, biases, counts)
 
 
@@ -85,28 +82,35 @@ def damped_means(
 class Ratings(Completion):
     """Numbers for pairs (or triples, ...) of nodes of different sorts.
 
-    The first feature of an asked pair is what is expected of it; a network adds to that.
+    The first feature of a queried pair is the prediction of damped means; a network adds to it.
     """
+
+    kind: ClassVar[str] = "ratings"
 
     @property
     def baselines(self) -> Mapping[str, int]:
-        """What damped means expect."""
+        """The prediction of damped means."""
         return {f"the damped means of {' and '.join(self.keys)}": 0}
 
     def features(self, structure: Structure, known: Tensor) -> dict[str, Tensor]:
-        """Biases and counts of nodes; numbers and what they are above expectation; what is expected of asked entries, and why."""
-        values, pairs, asked = self.target[known][:, 0], structure[KNOWN], structure[QUERY]
+        """Return biases and counts of nodes, and the prediction of damped means with its terms.
+
+        Known entries also have their numbers, and how far these are above the prediction.
+        """
+        values, pairs, query = self.target[known][:, 0], structure[KNOWN], structure[QUERY]
         sorts = structure.resolve(KNOWN).sorts
         means = damped_means(pairs, values, [structure.counts[sort] for sort in sorts.values()])
-        nodes = zip(sorts.items(), means.biases, means.counts, strict=True)
-        return {
-            **{
-                f"{x}:{sort}": torch.stack([bias, count.log1p()], dim=1)
-                for (x, sort), bias, count in nodes
-            },
-            f"{KNOWN}={self.pattern}": torch.cat(
-                [values[:, None], (values - means.expected(pairs))[:, None], means.told(pairs)],
-                dim=1,
-            ),
-            self.query: torch.cat([means.expected(asked)[:, None], means.told(asked)], dim=1),
+        features = {
+            f"{letter}:{sort}": torch.stack([bias, count.log1p()], dim=1)
+            for (letter, sort), bias, count in zip(
+                sorts.items(), means.biases, means.counts, strict=True
+            )
         }
+        above = (values - means.expected(pairs))[:, None]  # (entries, 1)
+        features[f"{KNOWN}={self.pattern}"] = torch.cat(
+            [values[:, None], above, means.features(pairs)], dim=1
+        )
+        features[self.query] = torch.cat(
+            [means.expected(query)[:, None], means.features(query)], dim=1
+        )
+        return features

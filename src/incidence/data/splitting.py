@@ -1,4 +1,4 @@
-"""Parts that are drawn by chance: one split, a share for validation, or folds of a cross validation; groups of rows stay together."""
+"""Parts drawn at random: one split, a share for validation, or the folds of a cross validation."""
 
 from __future__ import annotations
 
@@ -18,25 +18,29 @@ __all__ = [
     "held_out",
     "random_split",
     "sizes_of",
+    "splits_of",
 ]
 
 TENTH = 0.1
 
 
 class Split(NamedTuple):
-    """Which examples (or, in one structure, which entries of the target) serve for what: numbers, in any order."""
+    """The numbers of the examples of each part, in any order.
+
+    Where there is one structure, they are the numbers of the entries of its target.
+    """
 
     train: Tensor
     validation: Tensor
     test: Tensor
 
     def __repr__(self) -> str:
-        """How large the parts are."""
+        """Return the sizes of the parts."""
         return f"Split({sizes_of(self)})"
 
 
 def sizes_of(parts: Sequence[Sized]) -> str:
-    """How large the three parts of data are, in words.
+    """Return the sizes of three parts in words.
 
     Example:
         >>> sizes_of(Split(torch.arange(8), torch.arange(0), torch.arange(2)))
@@ -45,29 +49,52 @@ def sizes_of(parts: Sequence[Sized]) -> str:
     return ", ".join(f"{part} {len(rows)}" for part, rows in zip(Split._fields, parts, strict=True))
 
 
-def assert_apart(split: Split, name: str) -> None:
-    """Refuses a split that is trained on what it is measured by.
+def splits_of(parts: Sequence[int] | None) -> tuple[Split, ...]:
+    """Return the split in which row k has the part `parts[k]`; none if there are no parts.
+
+    Args:
+        parts: 0 for training, 1 for validation, 2 for testing, -1 for no part.
 
     Raises:
-        IncidenceError: A row for training is one for validation or testing, too.
+        IncidenceError: No row is for training.
+    """
+    if parts is None:
+        return ()
+    if 0 not in parts:
+        raise IncidenceError(
+            "the data defines its parts, and no example is for training: correct its column"
+            " `split`, or its masks."
+        )
+    numbers = torch.tensor(parts)
+    return (Split(*((numbers == part).nonzero()[:, 0] for part in range(3))),)
+
+
+def assert_apart(split: Split, name: str) -> None:
+    """Check that no row for training is for validation or testing, too.
+
+    Raises:
+        IncidenceError: Some row is.
     """
     for part, rows in (("validation", split.validation), ("testing", split.test)):
         both = int(torch.isin(rows, split.train).sum())
         if both:
             raise IncidenceError(
-                f"{name}: {both} rows are for training and for {part}: what is measured must not be learned from."
+                f"{name}: {both} rows are for training and for {part}. A metric of rows that the"
+                " network was trained on says nothing: put every row into one part."
             )
 
 
 def random_split(
     rows: Tensor, seed: int, has_validation: bool, groups: Tensor | None = None
 ) -> Split:
-    """A tenth of the rows for testing, and a tenth for validation unless that is drawn later; at least one if there are three.
+    """Return a split with a tenth of the rows for testing, and perhaps a tenth for validation.
+
+    The test part has at least one row if there are three.
 
     Args:
         rows: The numbers of the rows.
-        seed: Of the drawing.
-        has_validation: Whether a part for validation is drawn.
+        seed: Seed of the drawing.
+        has_validation: Whether to draw a validation part.
         groups: The group of every row of the data, if rows of a group stay together.
     """
     tenth = max(round(len(rows) / 10), int(len(rows) >= 3))
@@ -86,23 +113,30 @@ def random_split(
 def held_out(
     split: Split, classes: Tensor, fraction: float, seed: int, groups: Tensor | None = None
 ) -> Split:
-    """A split with the given fraction of every class of its training part for validation, at least one row in all."""
+    """Return the split with a share of its training part, of each class alike, for validation.
+
+    The validation part has at least one row.
+    """
     rows = split.train
     count = max(1, round(fraction * len(rows)))
     if groups is not None:
         train, validation = _by_group(rows, groups, [count], seed)
         return Split(train, validation, split.test)
     order = _shuffled(len(rows), seed)
-    held = torch.zeros(len(rows), dtype=torch.bool)
-    spread = order[classes[rows][order].argsort(stable=True)]  # shuffled inside, class after class
-    held[spread[(torch.arange(count) * len(rows)).div(count, rounding_mode="floor")]] = True
-    return Split(rows[~held], rows[held], split.test)
+    # class after class, at random inside each; every n-th row of that list is held out
+    by_class = order[classes[rows][order].argsort(stable=True)]
+    places = (torch.arange(count) * len(rows)).div(count, rounding_mode="floor")
+    is_held = torch.zeros(len(rows), dtype=torch.bool)
+    is_held[by_class[places]] = True
+    return Split(rows[~is_held], rows[is_held], split.test)
 
 
 def cross_validation(
     rows: Tensor, count: int, classes: Tensor, seed: int, groups: Tensor | None = None
 ) -> tuple[Split, ...]:
-    """A split for every fold, which is tested after training on the others; each class, or whole groups, are spread over the folds.
+    """Return a split for every fold: the fold is its test part, the others its training part.
+
+    The rows of each class, or whole groups, are spread over the folds.
 
     Raises:
         IncidenceError: There are fewer rows, or groups, than folds.
@@ -120,15 +154,16 @@ def cross_validation(
     folds: list[list[Tensor]] = [[] for _ in range(count)]
     sizes = [0] * count
     for unit in units:
-        smallest = sizes.index(min(sizes))  # of single rows one after the other
+        smallest = sizes.index(min(sizes))  # single rows go to one fold after the other
         folds[smallest].append(unit)
         sizes[smallest] += len(unit)
-    tested = [torch.cat(fold).sort().values for fold in folds]
+    tests = [torch.cat(fold).sort().values for fold in folds]
     nothing = rows[:0]
-    return tuple(
-        Split(torch.cat([*tested[:k], *tested[k + 1 :]]).sort().values, nothing, test)
-        for k, test in enumerate(tested)
-    )
+    splits = []
+    for k, test in enumerate(tests):
+        train = torch.cat([*tests[:k], *tests[k + 1 :]]).sort().values
+        splits.append(Split(train, nothing, test))
+    return tuple(splits)
 
 
 def _shuffled(count: int, seed: int) -> Tensor:
@@ -136,30 +171,33 @@ def _shuffled(count: int, seed: int) -> Tensor:
 
 
 def _members(rows: Tensor, groups: Tensor) -> list[Tensor]:
-    """The rows of every group that has some, in their order."""
-    found: dict[int, list[int]] = {}
+    """Return the rows of every group that has some, in their order."""
+    members: dict[int, list[int]] = {}
     for row, group in zip(rows.tolist(), groups[rows].tolist(), strict=True):
-        found.setdefault(group, []).append(row)
-    return [torch.tensor(own) for own in found.values()]
+        members.setdefault(group, []).append(row)
+    return [torch.tensor(one) for one in members.values()]
 
 
 def _by_group(rows: Tensor, groups: Tensor, sizes: Sequence[int], seed: int) -> list[Tensor]:
-    """What is left of the rows, and a part of about each size: whole groups in a random order, those that would fill half a part last."""
-    found = _members(rows[_shuffled(len(rows), seed)], groups)
-    if len(found) <= sum(size > 0 for size in sizes):
+    """Return the rows that are left, then a part of about each size, made of whole groups.
+
+    Groups come in a random order; those that would fill half a part come last.
+    """
+    units = _members(rows[_shuffled(len(rows), seed)], groups)
+    if len(units) <= sum(size > 0 for size in sizes):
         raise IncidenceError(
-            f"there are {len(found)} groups of rows only, too few for a part each: leave out groups, or draw no validation."
+            f"there are {len(units)} groups of rows, too few for a part each: leave out groups, or"
+            " draw no validation."
         )
     half = min(size for size in sizes if size) / 2
-    ordered = sorted(found, key=lambda own: len(own) if len(own) > half else 0)
+    units.sort(key=lambda unit: len(unit) if len(unit) > half else 0)
     parts: list[Tensor] = []
     for size in sizes:
-        taken: list[Tensor] = []
-        while (
-            size
-            and len(ordered) > 1
-            and (not taken or sum(map(len, taken)) + len(ordered[0]) <= size)
-        ):
-            taken.append(ordered.pop(0))
-        parts.append(torch.cat([rows[:0], *taken]).sort().values)
-    return [torch.cat(ordered).sort().values, *parts]
+        part: list[Tensor] = []
+        count = 0
+        # the last unit is for training
+        while size and len(units) > 1 and (not part or count + len(units[0]) <= size):
+            part.append(units.pop(0))
+            count += len(part[-1])
+        parts.append(torch.cat([rows[:0], *part]).sort().values)
+    return [torch.cat(units).sort().values, *parts]

@@ -1,4 +1,4 @@
-"""Tables of text: CSV files and their kin, and data frames, as named columns with the place of every row."""
+"""Tables of text: CSV files and their kin, and data frames, as named columns of text."""
 
 from __future__ import annotations
 
@@ -15,51 +15,59 @@ from difflib import get_close_matches
 from itertools import islice, pairwise
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
-from incidence.data.readers import as_float, legible
 from incidence.errors import IncidenceError
 from incidence.limits import assert_unpacked
 
 __all__ = [
     "SUFFIXES",
-    "Table",
+    "Line",
+    "TextTable",
     "are_frames",
+    "as_float",
     "counts_rows",
     "has_tables",
     "is_frame",
     "is_table",
     "join_parts",
+    "legible",
     "listed",
-    "numbered",
     "open_text",
     "read_table",
     "readable",
+    "sorted_names",
     "table_of",
     "without_comment",
 ]
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-"""Of files that are tables, whatever is in them."""
+"""The suffixes of files that are tables, whatever is in them."""
 _DELIMITERS = ",\t;"
-_COMMA = re.compile(r"[+-]?(\d+|\d*,\d+)([eE][+-]?\d+)?")
+_DECIMAL_COMMA = re.compile(r"[+-]?(\d+|\d*,\d+)([eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 _COMMENTS = ("#", "%")
-_LISTED = 8
+_MOST_LISTED = 8
+_START = 1 << 16  # characters of a file in which its delimiter is looked for
 
-Line = tuple[int, list[str]]
-"""The number of a line, and its words."""
+
+class Line(NamedTuple):
+    """The words of a line of a file, and its number, from 1."""
+
+    number: int
+    words: list[str]
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """Rows of text under named columns.
 
     Attributes:
-        source: What messages call it: a path, or `the DataFrame`.
-        columns: The texts of every column, without blanks around them; a value that is missing is an empty text.
-        places: Where every row is, as messages say it: `line 17`, or `row 3` of a frame.
-        has_names: Whether the columns were named, rather than called `column 1`, `column 2`, ... here.
+        source: What messages call the table: a path, or `the DataFrame`.
+        columns: The texts of every column, without blanks around them. The text is empty where a
+            value is missing.
+        places: Where every row is, for messages: `line 17`, or `row 3` of a frame.
+        has_names: Whether the columns have names; otherwise they are `column 1`, `column 2`, ...
         word: What messages call a column.
     """
 
@@ -73,7 +81,7 @@ class Table:
         return len(self.places)
 
     def __getitem__(self, name: str) -> Sequence[str]:
-        """A column by name, or by number where there are no names.
+        """Return a column by name, or by number if the columns have no names.
 
         Raises:
             IncidenceError: There is none.
@@ -81,7 +89,11 @@ class Table:
         return self.columns[self.named(name)]
 
     def named(self, name: str) -> str:
-        """The name of a column as the table has it."""
+        """Return the name of a column as the table spells it.
+
+        Raises:
+            IncidenceError: There is no such column.
+        """
         if name in self.columns:
             return name
         if not self.has_names and f"column {name}" in self.columns:
@@ -93,30 +105,52 @@ class Table:
         )
 
     def row(self, number: int) -> dict[str, str]:
-        """One row, by the names of the columns."""
+        """Return one row by the names of the columns."""
         return {name: texts[number] for name, texts in self.columns.items()}
 
-    def only(self, rows: Sequence[int]) -> Table:
-        """Some of the rows."""
+    def only(self, rows: Sequence[int]) -> TextTable:
+        """Return a table of some of the rows."""
         columns = {name: [texts[k] for k in rows] for name, texts in self.columns.items()}
         return replace(self, columns=columns, places=[self.places[k] for k in rows])
 
 
 def listed(names: Collection[str]) -> str:
-    """Names of columns for a message, the first and last few of many.
+    """Return names for a message: all of them, or the first and last of many.
 
     Example:
         >>> listed([f"w{k}" for k in range(100)])
         'w0, w1, w2, w3, w4, w5, w6, w7, ..., w98, w99 (100 in all)'
     """
-    if len(names) <= _LISTED + 2:
+    if len(names) <= _MOST_LISTED + 2:
         return ", ".join(names)
     every = list(names)
-    return f"{', '.join(every[:_LISTED])}, ..., {', '.join(every[-2:])} ({len(every)} in all)"
+    first, last = ", ".join(every[:_MOST_LISTED]), ", ".join(every[-2:])
+    return f"{first}, ..., {last} ({len(every)} in all)"
+
+
+def as_float(text: str) -> float | None:
+    """Return the number that a text is, or None; `1_000`, a number to Python, is a name here."""
+    if "_" in text:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+_LATIN = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
+
+
+def legible(text: str) -> str:
+    """Return a text in which bytes that are not UTF-8 are read as Latin-1.
+
+    `surrogateescape` decodes such bytes as halves of characters, which no file can be written with.
+    """
+    return text.translate(_LATIN)
 
 
 def is_table(path: Path) -> bool:
-    """Whether a file is a table by its name."""
+    """Return whether the name of a file is that of a table."""
     return path.name.lower().endswith(SUFFIXES)
 
 
@@ -124,101 +158,100 @@ def read_table(
     path: Path,
     has_names: Callable[[list[str], list[list[str]]], bool] = lambda first, others: True,
     by_blanks: bool = True,
-) -> Table:
-    """A table from a file, plain or compressed with gzip, divided by `::`, or else commas, tabs or semicolons, by its first line.
+) -> TextTable:
+    """Read a table from a file, plain or compressed with gzip.
 
-    Files of SMILES (`.smi`) may be divided by blanks. Lists of edges, and others whose names do not say that they are tables, may have
-    comments: lines that begin with `#` or `%`, and what stands behind a blank and `#`. A column without a name that counts the rows is
-    left out.
+    The first line decides what divides the columns: `::`, or else commas, tabs or semicolons, or
+    blanks. Files whose names do not say that they are tables, such as lists of edges, may have
+    comments: lines that begin with `#` or `%`, and whatever follows a blank and `#`. A first
+    column without a name that counts the rows is left out.
 
     Args:
         path: The file.
-        has_names: Tells from the first line, and some of those that follow, whether it names the columns.
-        by_blanks: Whether blanks divide the lines of a file whose first line has none of the other marks.
+        has_names: Returns whether the first line names the columns, given that line and some of
+            the next ones.
+        by_blanks: Whether blanks divide the columns if the first line has no other delimiter.
 
     Raises:
-        IncidenceError: It cannot be read, has no rows, or a line has another number of values than the first.
+        IncidenceError: The file cannot be read, has no rows, or a line has another number of
+            values than the first line.
     """
     with open_text(path) as file:
         is_smiles = ".smi" in path.suffixes
-        mark, lines = _lines(
-            file, is_smiles, by_blanks, has_comments=not (is_smiles or is_table(path))
-        )
-    if not lines:
-        raise IncidenceError(
-            f"{path} has no rows: its first line names the columns, and every other one is a row."
-        )
-    is_named = has_names(lines[0][1], [words for _, words in islice(lines, 1, 30)])
-    names = _names(path, lines[0][1] if is_named else [""] * len(lines[0][1]))
+        has_comments = not (is_smiles or is_table(path))
+        delimiter, lines = _read_lines(file, is_smiles, by_blanks, has_comments)
+    first = lines[0].words if lines else []
+    is_named = bool(lines) and has_names(first, [line.words for line in islice(lines, 1, 30)])
+    names = _column_names(path, first if is_named else [""] * len(first))
     rows = lines[1:] if is_named else lines
     if not rows:
         raise IncidenceError(
-            f"{path} has no rows: its first line names the columns, and every other one is a row."
+            f"{path} has no rows: its first line names the columns, and every other line is a row."
         )
-    for number, words in rows:
-        if len(words) != len(names):
-            raise IncidenceError(
-                f"{path}, line {number}: there are {len(words)} values for {len(names)} columns."
-            )
+    wrong = next((line for line in rows if len(line.words) != len(names)), None)
+    if wrong is not None:
+        raise IncidenceError(
+            f"{path}, line {wrong.number}: there are {len(wrong.words)} values for {len(names)}"
+            " columns."
+        )
     columns = {
-        name: _with_points([words[k] for _, words in rows], mark) for k, name in enumerate(names)
+        name: _with_points([words[k] for _, words in rows], delimiter)
+        for k, name in enumerate(names)
     }
-    if (
-        is_named and not lines[0][1][0] and len(names) > 1 and counts_rows(columns[names[0]])
-    ):  # as pandas writes the index of a frame
+    # pandas writes the index of a frame as a first column without a name
+    if is_named and not first[0] and len(names) > 1 and counts_rows(columns[names[0]]):
         del columns[names[0]]
-    return Table(str(path), columns, [f"line {number}" for number, _ in rows], is_named)
+    return TextTable(str(path), columns, [f"line {number}" for number, _ in rows], is_named)
 
 
-def _with_points(texts: list[str], mark: str) -> list[str]:
-    """A column of numbers some of which have commas, without them.
+def _with_points(texts: list[str], delimiter: str) -> list[str]:
+    """Return the texts of a column; if they are numbers with commas, without these.
 
-    As in `1,200`, a comma makes thousands where commas divide the columns, too, or where a number has several, or a point besides; else it
-    is a decimal comma, as tables divided by semicolons have it.
+    A comma separates thousands, as in `1,200`, where commas divide the columns, or where some
+    number has several commas or a point. Otherwise it is a decimal comma.
     """
-    with_comma, others = (
-        [text for text in texts if "," in text],
-        [text for text in texts if text and "," not in text],
+    with_comma = [text for text in texts if "," in text]
+    others = [text for text in texts if text and "," not in text]
+    if not with_comma:
+        return texts
+    are_thousands = delimiter == "," or any(
+        text.count(",") > 1 or "." in text for text in with_comma
     )
-    is_clear = mark == "," or any(text.count(",") > 1 or "." in text for text in with_comma)
-    if (
-        with_comma
-        and is_clear
-        and all(map(_THOUSANDS.fullmatch, with_comma))
-        and all(as_float(text) is not None for text in others)
-    ):
+    others_are_numbers = all(as_float(text) is not None for text in others)
+    if are_thousands and others_are_numbers and all(map(_THOUSANDS.fullmatch, with_comma)):
         return [text.replace(",", "") for text in texts]
-    is_so = bool(with_comma) and all(map(_COMMA.fullmatch, (*with_comma, *others)))
-    return [text.replace(",", ".") for text in texts] if is_so else texts
+    if all(map(_DECIMAL_COMMA.fullmatch, (*with_comma, *others))):
+        return [text.replace(",", ".") for text in texts]
+    return texts
 
 
-def numbered(texts: Iterable[str]) -> list[str]:
-    """Different names, by number if they are whole numbers, however long, else as they come; an empty text is none.
+def sorted_names(texts: Iterable[str]) -> list[str]:
+    """Return the different names among texts: by number if all are numbers, else as they come.
+
+    Empty texts are left out.
 
     Example:
-        >>> numbered(["10", "9", "", "10"]), numbered(["b", "a", "10"])
+        >>> sorted_names(["10", "9", "", "10"]), sorted_names(["b", "a", "10"])
         (['9', '10'], ['b', 'a', '10'])
     """
     different = dict.fromkeys(text for text in texts if text)
     if not all(text.isascii() and text.isdecimal() for text in different):
         return list(different)
+    # as texts: Python refuses to convert numbers of thousands of digits
     return sorted(different, key=lambda text: (len(text.lstrip("0")), text.lstrip("0"), text))
 
 
 def counts_rows(texts: Sequence[str]) -> bool:
-    """Whether a column does nothing but number the rows, maybe with gaps."""
+    """Return whether a column does nothing but number the rows, perhaps with gaps."""
     if not all(text.isdecimal() and len(text) < 10 for text in texts):
         return False
     numbers = [int(text) for text in texts]
-    return (
-        numbers[0] in (0, 1)
-        and all(a < b for a, b in pairwise(numbers))
-        and numbers[-1] - numbers[0] <= 1.1 * (len(numbers) - 1)
-    )
+    ascend = all(a < b for a, b in pairwise(numbers))
+    return ascend and numbers[0] in (0, 1) and numbers[-1] - numbers[0] <= 1.1 * (len(numbers) - 1)
 
 
-def join_parts(tables: Mapping[str, Table]) -> Table:
-    """Tables with the same columns one below the other, with a column `split` that has their names.
+def join_parts(tables: Mapping[str, TextTable]) -> TextTable:
+    """Return one table with the rows of all, and a column `split` with the names of the tables.
 
     Raises:
         IncidenceError: Their columns differ.
@@ -228,27 +261,32 @@ def join_parts(tables: Mapping[str, Table]) -> Table:
         if set(table.columns) != set(first.columns):
             one, other = ", ".join(first.columns), ", ".join(table.columns)
             raise IncidenceError(
-                f"the parts of a table have the same columns; `{names[0]}` has {one} and `{name}` has {other}."
+                f"the parts of a table have the same columns; `{names[0]}` has {one} and `{name}`"
+                f" has {other}."
             )
     columns = {
         key: [text for table in tables.values() for text in table[key]] for key in first.columns
     }
     columns["split"] = [name for name, table in tables.items() for _ in table.places]
     places = [f"{place} of {table.source}" for table in tables.values() for place in table.places]
-    return Table(first.source, columns, places, first.has_names)
+    return TextTable(first.source, columns, places, first.has_names)
 
 
-def _names(path: Path, words: Sequence[str]) -> list[str]:
+def _column_names(path: Path, words: Sequence[str]) -> list[str]:
     names = [word or f"column {k}" for k, word in enumerate(words, 1)]
-    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    twice = _first_repeated(names)
     if twice is not None:
         raise IncidenceError(f"{path}: two columns are called `{twice}`. Rename one of them.")
     return names
 
 
+def _first_repeated(names: Sequence[str]) -> str | None:
+    return next((name for name, count in Counter(names).items() if count > 1), None)
+
+
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Turns what a damaged file makes libraries raise into one sentence."""
+    """Turn the errors that a damaged file causes in libraries into one that names the file."""
     try:
         yield
     except IncidenceError:
@@ -261,7 +299,7 @@ def readable(path: Path) -> Iterator[None]:
 
 @contextmanager
 def open_text(path: Path) -> Iterator[IO[str]]:
-    """A text file, plain or compressed with gzip."""
+    """Open a text file, plain or compressed with gzip."""
     opener: Callable[..., IO[str]] = gzip.open if path.suffix == ".gz" else open
     with readable(path):
         if path.suffix == ".gz":
@@ -270,102 +308,104 @@ def open_text(path: Path) -> Iterator[IO[str]]:
             yield file
 
 
-def _lines(
+def _read_lines(
     file: IO[str], is_smiles: bool, by_blanks: bool, has_comments: bool
 ) -> tuple[str, list[Line]]:
-    """What divides the lines, and the words of every line that has some."""
-    start = file.read(1 << 16)
+    """Return what divides the lines, and the words of every line that has some."""
+    start = file.read(_START)
     file.seek(0)
     if "\0" in start:
         raise ValueError("it has bytes that are 0")
-    texts = map(without_comment, file) if has_comments else file
-    shown = map(without_comment, start.splitlines()) if has_comments else start.splitlines()
-    first = next((line.strip() for line in shown if line.strip()), "")
+    beginning: Iterable[str] = start.splitlines()
+    texts: Iterable[str] = file
+    if has_comments:
+        beginning, texts = map(without_comment, beginning), map(without_comment, texts)
+    first = next((line.strip() for line in beginning if line.strip()), "")
     if "::" in first and not is_smiles:
-        return "::", list(_divided((line.replace("::", "\t") for line in texts), "\t", False))
-    if by_blanks and (
-        (is_smiles and "\t" not in first and " " in first)
-        or not any(mark in first for mark in _DELIMITERS)
-    ):
-        return " ", list(_blank_lines(texts))
-    mark = "\t" if is_smiles and "\t" in first else max(_DELIMITERS, key=first.count)
-    return mark, list(_divided(texts, mark, is_smiles))
+        return "::", list(_delimited((text.replace("::", "\t") for text in texts), "\t", False))
+    has_delimiter = any(mark in first for mark in _DELIMITERS)
+    # a comma or semicolon of a `.smi` file belongs to a molecule or its name
+    if by_blanks and (not has_delimiter or (is_smiles and "\t" not in first and " " in first)):
+        return " ", list(_divided_by_blanks(texts))
+    delimiter = max(_DELIMITERS, key=first.count)
+    if is_smiles and "\t" in first:
+        delimiter = "\t"
+    return delimiter, list(_delimited(texts, delimiter, is_smiles))
 
 
 def without_comment(line: str) -> str:
-    """A line up to its comment; one that is nothing else is blank, so that lines keep their numbers."""
-    return "\n" if line.lstrip().startswith(_COMMENTS) else re.split(r"\s#", line, maxsplit=1)[0]
+    """Return a line up to its comment, or a blank line, so that lines keep their numbers."""
+    if line.lstrip().startswith(_COMMENTS):
+        return "\n"
+    return re.split(r"\s#", line, maxsplit=1)[0]
 
 
-def _divided(texts: Iterable[str], mark: str, is_smiles: bool) -> Iterator[Line]:
-    reader, width = csv.reader(texts, delimiter=mark), 0
+def _delimited(texts: Iterable[str], delimiter: str, is_smiles: bool) -> Iterator[Line]:
+    reader, width = csv.reader(texts, delimiter=delimiter), 0
     for words in reader:
         if any(word.strip() for word in words):
-            width = width or len(words) * is_smiles  # a molecule there may do without a name
-            yield (
-                reader.line_num,
-                [legible(word).strip() for word in words] + [""] * (width - len(words)),
-            )
+            width = width or len(words) * is_smiles  # the name of a molecule may be missing
+            padding = [""] * (width - len(words))
+            yield Line(reader.line_num, [legible(word).strip() for word in words] + padding)
 
 
-def _blank_lines(texts: Iterable[str]) -> Iterator[Line]:
-    """Lines that are divided by blanks: if they do not all have as many words, into a SMILES and a name, which may be none."""
+def _divided_by_blanks(texts: Iterable[str]) -> Iterator[Line]:
+    """Divide lines by blanks; if they differ in length, into a SMILES and a name with blanks."""
     lines = [
-        (number, legible(line).split()) for number, line in enumerate(texts, 1) if line.strip()
+        Line(number, legible(line).split()) for number, line in enumerate(texts, 1) if line.strip()
     ]
-    widths = {len(words) for _, words in lines}
+    have_one_width = len({len(line.words) for line in lines}) == 1
     for number, words in lines:
-        yield number, words if len(widths) == 1 else [words[0], " ".join(words[1:])]
+        yield Line(number, words if have_one_width else [words[0], " ".join(words[1:])])
 
 
 def is_frame(what: Any) -> bool:
-    """Whether something is a data frame, of pandas or polars: who has one has imported its library."""
+    """Return whether something is a data frame of pandas or polars, without importing either."""
     return all(
         hasattr(what, name) for name in ("columns", "to_dict", "__len__", "__getitem__")
     ) and not isinstance(what, type)
 
 
 def are_frames(what: Any) -> bool:
-    """Whether something is a data frame, or several by name."""
-    return is_frame(what) or (
-        isinstance(what, Mapping) and bool(what) and all(map(is_frame, what.values()))
-    )
+    """Return whether something is a data frame, or a dict of data frames."""
+    is_dict = isinstance(what, Mapping) and bool(what)
+    return is_frame(what) or (is_dict and all(map(is_frame, what.values())))
 
 
 def has_tables(what: Any) -> bool:
-    """Whether something may have tables: a file or folder of them, or data frames."""
+    """Return whether something may have tables: a file or folder of them, or data frames."""
     if not isinstance(what, (str, PathLike)):
         return are_frames(what)
     path = Path(what).expanduser()
     return os.path.isdir(path) or is_table(path)
 
 
-def table_of(frame: Any, source: str = "the DataFrame") -> Table:
-    """A table from a data frame.
+def table_of(frame: Any, source: str = "the DataFrame") -> TextTable:
+    """Return the table of a data frame.
 
     Raises:
         IncidenceError: It has no rows, or two columns of one name.
     """
-    names = [str(name) for name in frame.columns]
-    twice = next((name for name, count in Counter(names).items() if count > 1), None)
-    if twice is not None or not len(frame):
-        what = "has no rows" if twice is None else f"has two columns `{twice}`: rename one of them"
-        raise IncidenceError(f"{source} {what}.")
+    twice = _first_repeated([str(name) for name in frame.columns])
+    if twice is not None:
+        raise IncidenceError(f"{source} has two columns `{twice}`: rename one of them.")
+    if not len(frame):
+        raise IncidenceError(f"{source} has no rows.")
     columns = {
-        str(name): [_text(value) for value in frame[name].to_list()] for name in frame.columns
+        str(name): [_as_text(value) for value in frame[name].to_list()] for name in frame.columns
     }
-    return Table(
-        source, columns, [f"row {label}" for label in getattr(frame, "index", range(len(frame)))]
-    )
+    labels = getattr(frame, "index", range(len(frame)))
+    return TextTable(source, columns, [f"row {label}" for label in labels])
 
 
-def _text(value: Any) -> str:
+def _as_text(value: Any) -> str:
     try:
         is_missing = value is None or bool(value != value)  # None, NaN, NaT
-    except TypeError:  # pandas does not know whether NA is NA
+    except TypeError:  # pandas.NA has no truth value
         is_missing = True
-    if (
-        isinstance(value, float) and not is_missing and value.is_integer()
-    ):  # whole numbers are floats in pandas as soon as one is missing
+    if is_missing:
+        return ""
+    # pandas turns whole numbers into floats as soon as one is missing
+    if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return "" if is_missing else str(value).strip()
+    return str(value).strip()

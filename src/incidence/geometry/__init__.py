@@ -1,6 +1,8 @@
-"""Structures from real data: builders, named objects, liftings, converters, and what is known of their faces.
+"""Structures from real data: builders, named objects, liftings, converters, and what is known of
+their faces.
 
-Like the front door, it loads what it names on first use: each outside library is needed only by what uses it.
+Like the front door, it loads what it names on first use: each outside library is needed only by
+what uses it.
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ _HOMES = {
     "densify": "incidence.geometry.complexes",
     "directed_complex": "incidence.geometry.complexes",
     "faces": "incidence.geometry.ranks",
-    "graph": "incidence.geometry.graphs",
-    "hodge": "incidence.geometry.laplacians",
-    "hypergraph": "incidence.geometry.graphs",
+    "graph": "incidence.geometry.complexes",
+    "hodge": "incidence.geometry.hodge_theory",
+    "hypergraph": "incidence.geometry.complexes",
     "lifting": "incidence.geometry.lifting",
     "mesh": "incidence.geometry.meshes",
     "named": "incidence.geometry.catalogue",

@@ -1,8 +1,8 @@
-r"""The faces of a polytope from its facets: every face is an intersection of facets, and is found rank by rank.
+r"""The faces of a polytope from its facets: every face is an intersection of facets.
 
-A face is a bit mask of its nodes: intersection is `&`, and a Python integer has as many bits as there are nodes. The faces one rank
-below a face F are the largest of its intersections with the facets that do not contain it; facets without a node of F are never
-looked at.
+A face is a bit mask of its nodes: intersection is `&`, and a Python integer has as many bits as
+there are nodes. The faces one rank below a face F are the largest of its intersections with the
+facets that do not contain it; facets without a node of F are never looked at.
 """
 
 from __future__ import annotations
@@ -31,64 +31,67 @@ class NotPolytopeError(IncidenceError):
 
 
 def mask_of(nodes: Sequence[int]) -> int:
-    """The mask of a node set."""
+    """Return the mask of a node set."""
     return sum(1 << node for node in nodes)
 
 
 def nodes_of(mask: int) -> list[int]:
-    """The nodes of a mask, ascending."""
-    found = []
+    """Return the nodes of a mask, ascending."""
+    nodes = []
     while mask:
         low = mask & -mask
-        found.append(low.bit_length() - 1)
+        nodes.append(low.bit_length() - 1)
         mask ^= low
-    return found
+    return nodes
 
 
 def transposed(masks: Sequence[int], num_nodes: int) -> list[int]:
-    """For every node the mask of the sets that contain it."""
-    found = [0] * num_nodes
+    """Return for every node the mask of the sets that contain it."""
+    homes = [0] * num_nodes
     for number, mask in enumerate(masks):
         bit = 1 << number
         for node in nodes_of(mask):
-            found[node] |= bit
-    return found
+            homes[node] |= bit
+    return homes
 
 
 def loose_nodes(facets: Sequence[int], num_nodes: int) -> list[int]:
-    """The nodes that are no intersection of facets, and so no corners of a polytope with these facets."""
-    homes = transposed(facets, num_nodes)
-    common = [
-        reduce(and_, (facets[number] for number in nodes_of(home)), 0 if not home else -1)
-        for home in homes
-    ]
-    return [node for node, own in enumerate(common) if own != 1 << node]
+    """Return the nodes that are no intersection of facets, and so no corners of a polytope with
+    these facets.
+    """
+    loose = []
+    for node, home in enumerate(transposed(facets, num_nodes)):
+        around = [facets[number] for number in nodes_of(home)]
+        if not around or reduce(and_, around) != 1 << node:
+            loose.append(node)
+    return loose
 
 
 def face_lattice(facets: Sequence[int], num_nodes: int) -> list[list[int]]:
-    """The faces of every rank, from the nodes up to the facets, which must differ, none in another, without a loose node.
+    """Return the faces of every rank, from the nodes up to the facets.
 
-    The work is faces times facets that meet them.
+    Facets must differ, none may lie in another, and no node may be loose. The work is faces times
+    facets that meet them.
 
     Raises:
-        NotPolytopeError: The intersections have no ranks, or are not what they are in a polytope: every face in the right number of others
-            (between two faces that differ by two ranks there are exactly two), all around a face connected, and Euler's relation.
+        NotPolytopeError: The intersections have no ranks, or are not what they are in a polytope:
+            every face in the right number of others (between two faces that differ by two ranks
+            there are exactly two), all around a face connected, and Euler's relation.
     """
     homes = [nodes_of(mask) for mask in transposed(facets, num_nodes)]
-    levels, seen = [list(facets)], set(facets)
-    below = {
-        (1 << num_nodes) - 1: list(facets)
-    }  # for every face those one rank below; for all nodes together, the facets
+    levels = [list(facets)]
+    seen = set(facets)
+    # for every face those one rank below; for all nodes together, the facets
+    below = {(1 << num_nodes) - 1: list(facets)}
     while any(face & (face - 1) for face in levels[-1]):  # some face has more than one node
         below.update({face: _facets_of(face, facets, homes) for face in levels[-1]})
         level = list(dict.fromkeys(lower for face in levels[-1] for lower in below[face]))
-        odd = [face for face in levels[-1] if not below[face]] + [
-            face for face in level if face in seen
-        ]
+        odd = [face for face in levels[-1] if not below[face]]
+        odd += [face for face in level if face in seen]
         if odd:
             raise NotPolytopeError(
-                f"the facets are not those of a polytope: their intersection {nodes_of(odd[0])} lies at two ranks or at none. Correct the "
-                f"facets."
+                f"the facets are not those of a polytope: their intersection {nodes_of(odd[0])}"
+                " lies at two ranks or at none. Correct the facets."
             )
         seen.update(level)
         if len(seen) > MAX_FACES:
@@ -105,14 +108,13 @@ def face_lattice(facets: Sequence[int], num_nodes: int) -> list[list[int]]:
     _assert_sections(below, "below")
     _assert_sections(above, "above")
     f_vector = tuple(map(len, levels))
-    euler, expected = (
-        sum((-1) ** rank * count for rank, count in enumerate(f_vector)),
-        1 - (-1) ** len(levels),
-    )
+    euler = sum((-1) ** rank * count for rank, count in enumerate(f_vector))
+    expected = 1 - (-1) ** len(levels)
     if euler != expected:
         raise NotPolytopeError(
-            f"the facets are not those of a polytope: the numbers of faces by rank, {f_vector}, have the alternating sum {euler} "
-            f"instead of {expected} (Euler's relation). Correct the facets, or use `mesh` or `simplicial_complex` for other surfaces."
+            f"the facets are not those of a polytope: the numbers of faces by rank, {f_vector},"
+            f" have the alternating sum {euler} instead of {expected} (Euler's relation). Correct"
+            " the facets, or use `mesh` or `simplicial_complex` for other surfaces."
         )
     return levels
 
@@ -122,15 +124,17 @@ def _facets_of(face: int, facets: Sequence[int], homes: Sequence[Sequence[int]])
     around = {number for node in nodes_of(face) for number in homes[node]}
     candidates = {face & facets[number] for number in around}
     candidates.discard(face)
-    found: list[int] = []
+    largest: list[int] = []
     for one in sorted(candidates, key=int.bit_count, reverse=True):
-        if all(one & larger != one for larger in found):
-            found.append(one)
-    return found
+        if all(one & larger != one for larger in largest):
+            largest.append(one)
+    return largest
 
 
 def _assert_sections(near: dict[int, list[int]], word: str) -> None:
-    """Whether the faces one rank from a face are joined by those two ranks from it, each to exactly one other, in one piece."""
+    """Check that between a face and one two ranks away there are two faces, and that neighbours
+    connect all faces one rank away.
+    """
     for face, middles in near.items():
         homes: dict[int, list[int]] = {}
         for middle in middles:
@@ -139,16 +143,17 @@ def _assert_sections(near: dict[int, list[int]], word: str) -> None:
         bad = next((far for far, around in homes.items() if len(around) != 2), None)
         if bad is not None:
             raise NotPolytopeError(
-                f"the facets are not those of a polytope: between {nodes_of(min(face, bad))} and {nodes_of(max(face, bad))} there must be "
-                f"2 faces, and there are {len(homes[bad])}. Correct the facets."
+                f"the facets are not those of a polytope: between {nodes_of(min(face, bad))} and"
+                f" {nodes_of(max(face, bad))} there must be 2 faces, and there are"
+                f" {len(homes[bad])}. Correct the facets."
             )
-        lost = (
-            _unreached(middles, near, homes) if len(middles) > 3 else None
-        )  # each meets another, so that 3 hang together
+        # each meets another, so that 3 hang together
+        lost = _unreached(middles, near, homes) if len(middles) > 3 else None
         if lost is not None:
             raise NotPolytopeError(
-                f"the facets are not those of one polytope: no chain of neighbours one rank {word} {nodes_of(face)} leads from "
-                f"{nodes_of(middles[0])} to {nodes_of(lost)}. Correct the facets, or give those of one polytope at a time."
+                f"the facets are not those of one polytope: no chain of neighbours one rank {word}"
+                f" {nodes_of(face)} leads from {nodes_of(middles[0])} to {nodes_of(lost)}. Correct"
+                " the facets, or give those of one polytope at a time."
             )
 
 
@@ -156,7 +161,8 @@ def _unreached(
     middles: list[int], near: dict[int, list[int]], homes: dict[int, list[int]]
 ) -> int | None:
     """A face that no chain of neighbours leads to from the first."""
-    reached, rest = {middles[0]}, [middles[0]]
+    reached = {middles[0]}
+    rest = [middles[0]]
     while rest:
         for far in near.get(rest.pop(), ()):
             fresh = [middle for middle in homes[far] if middle not in reached]

@@ -1,7 +1,9 @@
-r"""Families of polytopes in any dimension, prisms, small graphs and surfaces: corners by formulas, faces without a search.
+r"""Families of polytopes in any dimension, prisms, small graphs and surfaces: corners by formulas,
+faces without a search.
 
-The corners of the regular and semiregular polytopes are orbits of a few points under permutations and signs of the coordinates; these are
-the usual ones, from closed formulas, and `PHI` is the golden ratio.
+The corners of the regular and semiregular polytopes are orbits of a few points under permutations
+and signs of the coordinates; these are the usual ones, from closed formulas, and `PHI` is the
+golden ratio.
 """
 
 from __future__ import annotations
@@ -28,34 +30,32 @@ def _ranks(num_nodes: int, faces: list[Tensor]) -> Structure:
 
 
 def _choices(count: int, size: int) -> Tensor:
-    return torch.tensor(
-        list(combinations(range(count), size))
-    )  # torch.combinations would take memory for count^size
+    # torch.combinations would take memory for count^size
+    return torch.tensor(list(combinations(range(count), size)))
 
 
 def simplex(n: int) -> Structure:
-    """The n-simplex: n + 1 nodes, every set of them a face."""
+    """Return the n-simplex: n + 1 nodes, every set of them a face."""
     return _ranks(n + 1, [_choices(n + 1, rank + 1) for rank in range(1, n)])
 
 
 def simplex_points(n: int) -> Floats:
-    """The unit vectors and the point at the same distance from all, around 0."""
+    """Return the unit vectors and the point at the same distance from all, around 0."""
     points: Floats = np.concatenate([np.eye(n), np.full((1, n), (1 - sqrt(n + 1)) / n)])
     centre: Floats = points.mean(axis=0)
     return points - centre
 
 
 def cube(n: int) -> Structure:
-    """The n-cube: nodes are the numbers of n bits, faces have some bits free and the others fixed."""
+    """Return the n-cube: nodes are the numbers of n bits, faces have some bits free and the others
+    fixed.
+    """
     bits = 2 ** torch.arange(n - 1, -1, -1)
 
     def sums(some: list[int]) -> Tensor:
-        return (
-            torch.tensor(list(product((0, 1), repeat=len(some))), dtype=torch.long).view(
-                2 ** len(some), len(some)
-            )
-            @ bits[some]
-        )
+        """All sums of some bits."""
+        rows = list(product((0, 1), repeat=len(some)))
+        return torch.tensor(rows, dtype=torch.long).view(len(rows), len(some)) @ bits[some]
 
     def faces(rank: int) -> Tensor:
         parts = []
@@ -68,12 +68,14 @@ def cube(n: int) -> Structure:
 
 
 def cube_points(n: int) -> Floats:
-    """All vectors of -1 and 1: node v has a 1 where v has a bit, the highest first."""
+    """Return all vectors of -1 and 1: node v has a 1 where v has a bit, the highest first."""
     return np.array(list(product((-1.0, 1.0), repeat=n)))
 
 
 def cross_polytope(n: int) -> Structure:
-    """The n-dimensional cross-polytope: nodes 2 k and 2 k + 1 are opposite, and sets without opposite nodes are faces."""
+    """Return the n-dimensional cross-polytope: nodes 2 k and 2 k + 1 are opposite, and sets without
+    opposite nodes are faces.
+    """
 
     def faces(rank: int) -> Tensor:
         axes = _choices(n, rank + 1)
@@ -84,31 +86,29 @@ def cross_polytope(n: int) -> Structure:
 
 
 def cross_polytope_points(n: int) -> Floats:
-    """The unit vectors and their negatives, node 2 k and 2 k + 1 along axis k."""
+    """Return the unit vectors and their negatives, node 2 k and 2 k + 1 along axis k."""
     return np.stack([np.eye(n), -np.eye(n)], axis=1).reshape(2 * n, n) + 0.0
 
 
 def _solid(num_nodes: int, polygons: list[list[int]]) -> Structure:
     """A polytope of rank 3 from its polygons, nodes of each in order around it."""
     sets = NodeLists.of_lists(polygons)
-    return assemble(
-        num_nodes,
-        {"{i j}": sides(sets, num_nodes), "rank2={i ...}": sets.arranged(num_nodes)[0].index},
-    )
+    faces = sets.arranged(num_nodes)[0].index
+    return assemble(num_nodes, {"{i j}": sides(sets, num_nodes), "rank2={i ...}": faces})
 
 
 def polygon_points(n: int, turn: float = 0.0) -> Floats:
-    """The corners of a regular n-gon on the unit circle, turned by a part of the angle between two."""
+    """Return the corners of a regular n-gon on the unit circle, turned by a part of the angle
+    between two.
+    """
     angles = (np.arange(n) + turn) * (2 * pi / n)
     return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
 def _two_layers(n: int, turn: float, height: float) -> Floats:
-    layers = [
-        np.column_stack([polygon_points(n, t), np.full(n, z)])
-        for t, z in ((0.0, -height / 2), (turn, height / 2))
-    ]
-    return np.concatenate(layers)
+    low = np.column_stack([polygon_points(n), np.full(n, -height / 2)])
+    high = np.column_stack([polygon_points(n, turn), np.full(n, height / 2)])
+    return np.concatenate([low, high])
 
 
 def _rims(n: int) -> list[list[int]]:
@@ -116,109 +116,107 @@ def _rims(n: int) -> list[list[int]]:
 
 
 def prism(n: int) -> Structure:
-    """The prism over an n-gon: node v is below node v + n."""
+    """Return the prism over an n-gon: node v is below node v + n."""
     return _solid(2 * n, [*_rims(n), *([v, (v + 1) % n, (v + 1) % n + n, v + n] for v in range(n))])
 
 
 def prism_points(n: int) -> Floats:
-    """With squares for sides."""
+    """Return the corners of the prism with squares for sides."""
     return _two_layers(n, 0.0, 2 * sin(pi / n))
 
 
 def antiprism(n: int) -> Structure:
-    """The antiprism over an n-gon: node v + n is above the edge of nodes v and v + 1."""
+    """Return the antiprism over an n-gon: node v + n is above the edge of nodes v and v + 1."""
     sides_up = [[v, (v + 1) % n, v + n] for v in range(n)]
     sides_down = [[(v + 1) % n, v + n, (v + 1) % n + n] for v in range(n)]
     return _solid(2 * n, [*_rims(n), *sides_up, *sides_down])
 
 
 def antiprism_points(n: int) -> Floats:
-    """With equal sides for triangles."""
+    """Return the corners of the antiprism with equal sides for triangles."""
     return _two_layers(n, 0.5, 2 * sqrt(sin(pi / n) ** 2 - sin(pi / (2 * n)) ** 2))
 
 
 def bipyramid(n: int) -> Structure:
-    """The bipyramid over an n-gon: nodes n and n + 1 are its apices."""
+    """Return the bipyramid over an n-gon: nodes n and n + 1 are its apices."""
     return _solid(n + 2, [[v, (v + 1) % n, apex] for apex in (n, n + 1) for v in range(n)])
 
 
 def bipyramid_points(n: int) -> Floats:
-    """With equal edges; n is 3, 4 or 5."""
+    """Return the corners of the bipyramid with equal edges; n is 3, 4 or 5."""
     height = sqrt(4 * sin(pi / n) ** 2 - 1)
-    return np.concatenate(
-        [np.column_stack([polygon_points(n), np.zeros(n)]), [[0, 0, height], [0, 0, -height]]]
-    )
+    base = np.column_stack([polygon_points(n), np.zeros(n)])
+    return np.concatenate([base, [[0, 0, height], [0, 0, -height]]])
 
 
 def cycle(n: int) -> Structure:
-    """The undirected cycle."""
+    """Return the undirected cycle."""
     return assemble(n, {"{i j}": sides(NodeLists.of_rows(torch.arange(n)[None]), n)})
 
 
 def directed_cycle(n: int) -> Structure:
-    """The directed cycle 0 -> 1 -> ... -> 0."""
+    """Return the directed cycle 0 -> 1 -> ... -> 0."""
     nodes = torch.arange(n)
     return Structure(n, {"(i j)": torch.stack([nodes, (nodes + 1) % n])}).canonical()[0]
 
 
 def complete(n: int) -> Structure:
-    """Every pair of nodes."""
+    """Return the graph with every pair of nodes."""
     return assemble(n, {"{i j}": torch.combinations(torch.arange(n)).T.contiguous()})
 
 
 def petersen() -> Structure:
-    """A pentagon, a pentagram, and the edges between them."""
-    return _ranks(
-        10,
-        [
-            torch.tensor(
-                [
-                    pair
-                    for v in range(5)
-                    for pair in ([v, (v + 1) % 5], [v, v + 5], [v + 5, (v + 2) % 5 + 5])
-                ]
-            )
-        ],
-    )
+    """Return the Petersen graph: a pentagon, a pentagram, and the edges between them."""
+    edges = []
+    for v in range(5):
+        edges += [[v, (v + 1) % 5], [v, v + 5], [v + 5, (v + 2) % 5 + 5]]
+    return _ranks(10, [torch.tensor(edges)])
 
 
 def _surface(triangles: list[list[int]]) -> Structure:
-    """The triangles with their edges and nodes: edges of triangles are all pairs of their nodes, so that is closed."""
-    num_nodes = 1 + max(max(own) for own in triangles)
+    """The triangles with their edges and nodes, which make a closed complex."""
+    num_nodes = 1 + max(map(max, triangles))
     sets = NodeLists.of_lists(triangles)
     faces = sets.arranged(num_nodes)[0].nodes.view(-1, 3).T.contiguous()
     return assemble(num_nodes, {"{i j}": sides(sets, num_nodes), "{i j k}": faces})
 
 
 def moebius_strip() -> Structure:
-    """5 nodes: triangles of consecutive nodes."""
+    """Return a strip of 5 nodes: triangles of consecutive nodes."""
     return _surface([[v, (v + 1) % 5, (v + 2) % 5] for v in range(5)])
 
 
 def torus() -> Structure:
-    """Möbius' torus with 7 nodes, every two of them joined."""
+    """Return Möbius' torus with 7 nodes, every two of them joined."""
     return _surface([[v, (v + step) % 7, (v + 3) % 7] for v in range(7) for step in (1, 2)])
 
 
 def projective_plane() -> Structure:
-    """6 nodes, every two joined: an icosahedron with opposite nodes made one."""
-    return _surface(
-        [own for v in range(5) for own in ([v, (v + 1) % 5, 5], [v, (v + 1) % 5, (v + 3) % 5])]
-    )
+    """Return a projective plane of 6 nodes, every two joined: an icosahedron with opposite nodes
+    made one.
+    """
+    triangles = []
+    for v in range(5):
+        triangles += [[v, (v + 1) % 5, 5], [v, (v + 1) % 5, (v + 3) % 5]]
+    return _surface(triangles)
 
 
 def klein_bottle() -> Structure:
-    """9 nodes: three rings of three, the last ring joined to the first in reverse."""
+    """Return a Klein bottle of 9 nodes: three rings of three, the last ring joined to the first in
+    reverse.
+    """
 
     def node(ring: int, place: int) -> int:
         return 3 * ring + place % 3 if ring < 3 else -place % 3
 
-    squares = [
-        [node(r, p), node(r, p + 1), node(r + 1, p), node(r + 1, p + 1)]
-        for r in range(3)
-        for p in range(3)
-    ]
-    return _surface([own for a, b, c, d in squares for own in ([a, b, c], [b, c, d])])
+    triangles = []
+    for ring, place in product(range(3), range(3)):
+        a = node(ring, place)
+        b = node(ring, place + 1)
+        c = node(ring + 1, place)
+        d = node(ring + 1, place + 1)
+        triangles += [[a, b, c], [b, c, d]]
+    return _surface(triangles)
 
 
 Seed = tuple[float, ...]
@@ -227,7 +225,8 @@ PHI = (1 + sqrt(5)) / 2
 # t^3 = t^2 + t + 1 and x^3 = 2 x + PHI, by Cardano's formula
 TRIBONACCI = float(1 + np.cbrt(19 - 3 * sqrt(33)) + np.cbrt(19 + 3 * sqrt(33))) / 3
 SNUB = float(np.cbrt((PHI + sqrt(PHI - 5 / 27)) / 2) + np.cbrt((PHI - sqrt(PHI - 5 / 27)) / 2))
-A, B = SNUB - 1 / SNUB, SNUB * PHI + PHI**2 + PHI / SNUB
+A = SNUB - 1 / SNUB
+B = SNUB * PHI + PHI**2 + PHI / SNUB
 
 # Which permutations (by parity) go with which signs (by their product).
 GROUPS: dict[str, Callable[[int, int], bool]] = {
@@ -308,22 +307,19 @@ SOLIDS: dict[str, list[tuple[str, list[Seed]]]] = {
 
 
 def solid_points(name: str) -> Floats:
-    """The corners of a solid; shape [nodes, dimensions].
+    """Return the corners of a solid; shape [nodes, dimensions].
 
     Example:
         >>> solid_points("icosahedron").shape
         (12, 3)
     """
-    found: dict[Seed, None] = {}  # in the order of their first appearance
+    corners: dict[Seed, None] = {}  # in the order of their first appearance
     for group, seeds in SOLIDS[name]:
         for seed, order in product(seeds, permutations(range(len(seeds[0])))):
             parity = prod((1 if b > a else -1) for k, a in enumerate(order) for b in order[k + 1 :])
             for signs in product((1, -1), repeat=len(seed)):
                 if GROUPS[group](parity, prod(signs)):
-                    found[
-                        tuple(
-                            sign * seed[place] + 0.0
-                            for sign, place in zip(signs, order, strict=True)
-                        )
-                    ] = None  # -0.0 becomes 0.0
-    return np.array(list(found))
+                    places = zip(signs, order, strict=True)
+                    corner = tuple(sign * seed[place] + 0.0 for sign, place in places)
+                    corners[corner] = None  # with 0.0 for -0.0
+    return np.array(list(corners))

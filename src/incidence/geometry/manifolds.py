@@ -1,25 +1,27 @@
-r"""What shape faces make together: closed, pure, a manifold, orientable; and the incidence numbers of their boundaries.
+r"""The shape that faces make together: closed, pure, a manifold, orientable; and the incidence
+numbers of their boundaries.
 
-The link of a face s is what the faces that contain s look like from s; it is told by their ranks and containment alone. A manifold is a
-complex in which the link of every face is a sphere, or a ball at the boundary.
+The link of a face s is what the faces that contain s look like from s. Their ranks and containment
+determine it. A manifold is a complex in which the link of every face is a sphere, or a
+ball at the boundary.
 
-Incidence numbers are signs of the pairs (face, face of its boundary) with which the boundary of a boundary vanishes. For simplices there is
-a formula. For other faces the signs follow rank by rank: two faces f, f' in the boundary of g that meet in h (one rank below) have
-s(f,g) s(h,f) + s(f',g) s(h,f') = 0, which fixes the signs around g once one is chosen.
+Incidence numbers are signs of the pairs (face, face of its boundary) with which the boundary of a
+boundary vanishes. For simplices there is a formula. For other faces the signs follow rank by rank:
+two faces f, f' in the boundary of g that meet in h (one rank below) have s(f,g) s(h,f) + s(f',g)
+s(h,f') = 0, which fixes the signs around g once one is chosen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 from torch import Tensor
 
 from incidence.errors import IncidenceError
-from incidence.geometry.containment import is_simplicial, subfaces
 from incidence.structure.ragged import MAX_ENTRIES, distinct, pairs
-from incidence.symmetry.orbits import connect
+from incidence.symmetry.group import connect
 
 if TYPE_CHECKING:
     from incidence.geometry.ranks import Faces
@@ -35,27 +37,34 @@ __all__ = [
 
 
 def signs(faces: Faces, rank: int) -> Tensor:
-    """The sign of every pair of `faces.boundary(rank)`."""
-    lower, upper = faces.of_rank(rank - 1), faces.of_rank(rank)
+    """Return the sign of every pair of `faces.boundary(rank)`."""
+    lower = faces.of_rank(rank - 1)
+    upper = faces.of_rank(rank)
     if not upper.count or not lower.count:
         return faces.boundary(rank).new_zeros(0)
-    # The formula asks for faces below that are oriented by it too.
-    if all(is_simplicial(faces.of_rank(k - 1), faces.of_rank(k)) for k in range(1, rank + 1)):
-        found = subfaces(lower, upper)  # the last position is left out first
-        position = torch.arange(found.shape[1] - 1, -1, -1, device=found.device).expand_as(found)
-        number = (1 - 2 * (position % 2))[found >= 0]
+    # The formula needs faces below that it orients, too.
+    if all(_is_simplicial(faces, k) for k in range(1, rank + 1)):
+        rows = upper.subfaces(lower)  # (faces, subfaces); the first lacks the last position
+        position = torch.arange(rows.shape[1] - 1, -1, -1, device=rows.device).expand_as(rows)
+        numbers = (1 - 2 * (position % 2))[rows >= 0]
         for level, which in zip((lower, upper), faces.boundary(rank), strict=True):
-            number = number if level.orientation is None else number * level.orientation[which]
-        return number
+            if level.orientation is not None:
+                numbers = numbers * level.orientation[which]
+        return numbers
     if rank > 1:
         return _propagated(faces, rank)
     _, edge = faces.boundary(1)
     is_bad = torch.bincount(edge, minlength=upper.count) != 2
     if is_bad.any():
         raise IncidenceError(
-            f"{_name(faces, 1, is_bad)} does not have two nodes: only then it has an orientation."
+            f"{_name(faces, 1, is_bad)} does not have two nodes, so it has no orientation. Remove"
+            " it."
         )
     return torch.tensor([-1, 1], device=edge.device).repeat(len(edge) // 2)
+
+
+def _is_simplicial(faces: Faces, rank: int) -> bool:
+    return faces.of_rank(rank).is_simplicial_over(faces.of_rank(rank - 1))
 
 
 def _name(faces: Faces, rank: int, is_bad: Tensor) -> str:
@@ -66,72 +75,86 @@ def _between(faces: Faces, rank: int) -> tuple[Tensor, Tensor, Tensor]:
     """All chains h < f < g of faces of three consecutive ranks, g of the given rank, by g and h.
 
     Returns:
-        For every chain the place of (f, g) in `boundary(rank)` and of (h, f) in `boundary(rank - 1)`; and how many chains
-        each pair h < g has.
+        For every chain the place of (f, g) in `boundary(rank)` and of (h, f) in `boundary(rank -
+        1)`; and how many chains each pair h < g has.
     """
-    lower, upper = faces.boundary(rank - 1), faces.boundary(rank)
-    one, other = pairs(
-        upper[0], lower[1], MAX_ENTRIES, f"there are too many chains of faces up to rank {rank}"
-    )
+    lower = faces.boundary(rank - 1)
+    upper = faces.boundary(rank)
+    problem = f"there are too many chains of faces up to rank {rank}"
+    one, other = pairs(upper[0], lower[1], MAX_ENTRIES, problem)
     ends = upper[1, one] * max(faces.of_rank(rank - 2).count, 1) + lower[0, other]
     ordered, order = ends.sort(stable=True)
     return one[order], other[order], torch.unique_consecutive(ordered, return_counts=True)[1]
 
 
 def _propagated(faces: Faces, rank: int) -> Tensor:
-    below, upper = signs(faces, rank - 1), faces.boundary(rank)
+    """The signs of a rank from those of the rank below."""
+    below = signs(faces, rank - 1)
+    upper = faces.boundary(rank)
+    num_pairs = upper.shape[1]
     place, place_below, counts = _between(faces, rank)
     if (counts != 2).any():
-        odd = place[(counts != 2).repeat_interleave(counts)]
-        is_open = torch.bincount(upper[1, odd], minlength=faces.of_rank(rank).count) > 0
-        found, times = place[(counts > 2).repeat_interleave(counts)].unique(return_counts=True)
-        if (
-            rank == 2 and (times == 2).any()
-        ):  # edges of a polygon both of whose nodes have more than two edges there
-            edges, owner = faces.boundary(2)[:, found[times == 2]]
-            ends = [
-                faces.of_rank(1).lists[edge].tolist() for edge in edges[owner == owner[0]].tolist()
-            ]
-            names = [f"{{{one} {other}}}" for one, other in ends]
-            what = (
-                f"the edge {names[0]} is a chord"
-                if len(names) == 1
-                else f"some of the edges {', '.join(names)} are chords"
-            )
-            raise IncidenceError(
-                f"{what} of face {int(owner[0])} of rank 2 (`{faces.tensors[2]}`): its node set contains it, and does not tell it from a "
-                f"side, so it has no orientation. Cut the face in two along the chord."
-            )
-        raise IncidenceError(
-            f"{_name(faces, rank, is_open)} has no closed boundary: a face of rank {rank - 2} in it lies in other than two of its faces of "
-            f"rank {rank - 1}. Add what is missing."
-        )
-    edges = place.view(-1, 2).T
-    joined = connect(torch.arange(upper.shape[1], device=edges.device), *edges)
-    is_split = torch.bincount(upper[1, joined.unique()], minlength=faces.of_rank(rank).count) > 1
+        _refuse_open(faces, rank, place, counts)
+    edges = place.view(-1, 2).T  # (2, chains)
+    joined = connect(torch.arange(num_pairs, device=edges.device), *edges)
+    is_split = _faces_with(faces, rank, joined.unique()) > 1
     if is_split.any():
         raise IncidenceError(
-            f"{_name(faces, rank, is_split)} has a boundary in several parts, so it has no orientation."
+            f"{_name(faces, rank, is_split)} has a boundary in several parts, so it has no"
+            " orientation. Split the face."
         )
-    found, is_fine = agreeing_signs(upper.shape[1], edges, -below[place_below].view(-1, 2).prod(1))
+    products = -below[place_below].view(-1, 2).prod(1)
+    found, is_fine = agreeing_signs(num_pairs, edges, products)
     if not is_fine.all():
-        is_bad = torch.bincount(upper[1, ~is_fine], minlength=faces.of_rank(rank).count) > 0
+        is_bad = _faces_with(faces, rank, ~is_fine) > 0
         raise IncidenceError(
             f"{_name(faces, rank, is_bad)} has a boundary that cannot be oriented."
         )
     return found
 
 
-def agreeing_signs(num_nodes: int, edges: Tensor, products: Tensor) -> tuple[Tensor, Tensor]:
-    """Signs of nodes whose product along every edge is as told; the smallest node of each component has +1.
+def _faces_with(faces: Faces, rank: int, pairs_of_boundary: Tensor) -> Tensor:
+    """How many of some pairs of `boundary(rank)` belong to each face of the rank."""
+    owners = faces.boundary(rank)[1, pairs_of_boundary]
+    return torch.bincount(owners, minlength=faces.of_rank(rank).count)
 
-    Two copies of every node, one for each sign, are joined where the signs go together. The component of a node has such signs
-    iff the two copies of it are apart.
+
+def _refuse_open(faces: Faces, rank: int, place: Tensor, counts: Tensor) -> NoReturn:
+    """Name a face whose boundary is not closed, and its chords if it is a polygon."""
+    chains = counts.repeat_interleave(counts)
+    spots, times = place[chains > 2].unique(return_counts=True)
+    # Both nodes of a chord have more than two edges in the polygon.
+    if rank == 2 and (times == 2).any():
+        edges, owner = faces.boundary(2)[:, spots[times == 2]]
+        chords = edges[owner == owner[0]].tolist()
+        ends = [faces.of_rank(1).lists[edge].tolist() for edge in chords]
+        names = [f"{{{one} {other}}}" for one, other in ends]
+        what = f"some of the edges {', '.join(names)} are chords"
+        if len(names) == 1:
+            what = f"the edge {names[0]} is a chord"
+        raise IncidenceError(
+            f"{what} of face {int(owner[0])} of rank 2 (`{faces.tensors[2]}`): a node set does not"
+            " show which edges are sides, so it has no orientation. Cut the face in two along the"
+            " chord."
+        )
+    is_open = _faces_with(faces, rank, place[chains != 2]) > 0
+    raise IncidenceError(
+        f"{_name(faces, rank, is_open)} has no closed boundary: a face of rank {rank - 2} in it"
+        f" lies in other than two of its faces of rank {rank - 1}. Add what is missing."
+    )
+
+
+def agreeing_signs(num_nodes: int, edges: Tensor, products: Tensor) -> tuple[Tensor, Tensor]:
+    """Return signs of nodes with given products along edges; the smallest node of each component
+    has +1.
+
+    Two copies of every node, one for each sign, are joined where the signs go together. The
+    component of a node has such signs iff the two copies of it are apart.
 
     Args:
         num_nodes: The number of nodes.
         edges: Shape [2, edges].
-        products: +1 or -1 for every edge.
+        products: The product of the signs of its ends, +1 or -1, for every edge.
 
     Returns:
         The signs, shape [nodes], and whether each node has one.
@@ -147,30 +170,37 @@ def agreeing_signs(num_nodes: int, edges: Tensor, products: Tensor) -> tuple[Ten
     shift = (products < 0).long() * num_nodes
     straight = torch.stack([edges[0], edges[1] + shift])
     mirrored = torch.stack([edges[0] + num_nodes, edges[1] + num_nodes - shift])
-    plus, minus = connect(
-        torch.arange(2 * num_nodes, device=edges.device), *torch.cat([straight, mirrored], dim=1)
-    ).view(2, num_nodes)
+    copies = torch.arange(2 * num_nodes, device=edges.device)
+    components = connect(copies, *torch.cat([straight, mirrored], dim=1))
+    plus, minus = components.view(2, num_nodes)
     return torch.where(plus <= minus, 1, -1), plus != minus
 
 
 def has_boundary_faces(faces: Faces, rank: int) -> bool:
-    """Whether no face of a rank lacks a face of its boundary."""
-    lower, upper = faces.of_rank(rank - 1), faces.of_rank(rank)
-    found = faces.boundary(rank)
-    if is_simplicial(lower, upper):
-        return found.shape[1] == len(upper.lists.nodes)  # as many subfaces as nodes
-    if rank > 1 and bool((_between(faces, rank)[2] != 2).any()):
+    """Return whether no face of a rank lacks a face of its boundary."""
+    lower = faces.of_rank(rank - 1)
+    upper_nodes = faces.of_rank(rank).lists.nodes
+    below, owner = faces.boundary(rank)
+    if _is_simplicial(faces, rank):
+        return len(below) == len(upper_nodes)  # as many subfaces as nodes
+    if rank > 1 and not _has_diamonds(faces, rank):
         return False
-    node, which = lower.lists.take(found[0]).index
-    return len(distinct(found[1, which] * lower.num_nodes + node)) == len(upper.lists.nodes)
+    node, which = lower.lists.take(below).index
+    return len(distinct(owner[which] * lower.num_nodes + node)) == len(upper_nodes)
+
+
+def _has_diamonds(faces: Faces, rank: int) -> bool:
+    """Whether there are two faces between any two that differ by two ranks."""
+    _, _, counts = _between(faces, rank)
+    return bool((counts == 2).all())
 
 
 def is_pure(faces: Faces) -> bool:
-    """Whether every face lies in one of the highest rank; a face that lies in some higher face need not be asked again."""
+    """Return whether every face lies in one of the highest rank."""
     for rank in range(faces.top):
-        is_in = torch.zeros(
-            faces.of_rank(rank).count, dtype=torch.bool, device=faces.of_rank(rank).structure.device
-        )
+        level = faces.of_rank(rank)
+        is_in = torch.zeros(level.count, dtype=torch.bool, device=level.structure.device)
+        # That higher face lies in one of the highest rank, as later rounds show.
         for higher in range(rank + 1, faces.top + 1):
             if is_in.all():
                 break
@@ -183,33 +213,33 @@ def is_pure(faces: Faces) -> bool:
 def _is_pseudomanifold(faces: Faces) -> bool:
     if not faces.is_closed or not faces.is_pure:
         return False
-    # Boundaries must look like those of cells: an edge has two nodes, and between faces two ranks apart there are two.
+    # Boundaries must look like those of cells: an edge has two nodes, and between faces two ranks
+    # apart there are two.
     if faces.top and not bool((faces.of_rank(1).lists.sizes == 2).all()):
         return False
     for rank in range(2, faces.top + 1):
-        if not is_simplicial(faces.of_rank(rank - 1), faces.of_rank(rank)) and bool(
-            (_between(faces, rank)[2] != 2).any()
-        ):
+        if not _is_simplicial(faces, rank) and not _has_diamonds(faces, rank):
             return False
     return faces.top == 0 or bool((_degrees(faces) <= 2).all())
 
 
 def _degrees(faces: Faces) -> Tensor:
     """How many faces of the highest rank each face one below lies in."""
-    return torch.bincount(
-        faces.boundary(faces.top)[0], minlength=faces.of_rank(faces.top - 1).count
-    )
+    ridges = faces.boundary(faces.top)[0]
+    return torch.bincount(ridges, minlength=faces.of_rank(faces.top - 1).count)
 
 
 def _neighbours(faces: Faces) -> tuple[Tensor, Tensor]:
-    """Where the two pairs (ridge, facet) of every ridge in two facets stand in `boundary(top)`, shape [2, ridges]; and those ridges."""
+    """The places in `boundary(top)` of the two pairs (ridge, facet) of every ridge in two facets,
+    shape [2, ridges]; and these ridges.
+    """
     ridge, order = faces.boundary(faces.top)[0].sort(stable=True)
     first = (ridge[1:] == ridge[:-1]).nonzero()[:, 0]
     return torch.stack([order[first], order[first + 1]]), ridge[first]
 
 
 def is_orientable(faces: Faces) -> bool:
-    """Whether the facets can have signs that cancel on every ridge that two of them share."""
+    """Return whether facets can have signs that cancel on every ridge that two of them share."""
     if not _is_pseudomanifold(faces):
         return False
     if faces.top == 0:
@@ -217,26 +247,30 @@ def is_orientable(faces: Faces) -> bool:
     both, _ = _neighbours(faces)
     number = faces.signs(faces.top)
     facet = faces.boundary(faces.top)[1]
-    _, is_fine = agreeing_signs(faces.of_rank(faces.top).count, facet[both], -number[both].prod(0))
+    products = -number[both].prod(0)
+    _, is_fine = agreeing_signs(faces.of_rank(faces.top).count, facet[both], products)
     return bool(is_fine.all())
 
 
 def is_manifold(faces: Faces) -> bool:
-    """Whether links are spheres or balls, from ridges (asked by the pseudomanifold) down to the nodes."""
+    """Return whether links are spheres or balls, from ridges (those of a pseudomanifold) down to
+    nodes.
+    """
     if not _is_pseudomanifold(faces):
         return False
     for rank in range(faces.top - 2, -1, -1):
         codimension = faces.top - rank
         if codimension <= 3 and not _has_connected_links(faces, rank):
             return False
-        if (
-            codimension == 3
-        ):  # links are connected surfaces, of which spheres alone have Euler characteristic 2, and discs 1 and a boundary
-            up = [
+        # Links are connected surfaces. Of these only spheres have Euler characteristic 2, and only
+        # discs 1 and a boundary.
+        if codimension == 3:
+            nodes, edges, polygons = (
                 torch.bincount(faces.incidence(rank, k)[0], minlength=faces.of_rank(rank).count)
                 for k in range(rank + 1, faces.top + 1)
-            ]
-            if bool((up[0] - up[1] + up[2] != 2 - _is_at_boundary(faces, rank).long()).any()):
+            )
+            expected = 2 - _is_at_boundary(faces, rank).long()
+            if bool((nodes - edges + polygons != expected).any()):
                 return False
         if codimension > 3 and not _has_homology_of_spheres(faces, rank):
             return False
@@ -245,52 +279,46 @@ def is_manifold(faces: Faces) -> bool:
 
 def _has_connected_links(faces: Faces, rank: int) -> bool:
     """Whether one can walk between any two facets around a face across ridges that contain it."""
+    num_facets = faces.of_rank(faces.top).count
     face, facet = faces.incidence(rank, faces.top)
-    stars = face * faces.of_rank(faces.top).count + facet
-    ordered, order = stars.sort()
+    stars, order = (face * num_facets + facet).sort()  # pairs (face, facet) as codes
     both, ridges = _neighbours(faces)
-    spot = torch.full(
-        (faces.of_rank(faces.top - 1).count,), -1, dtype=torch.long, device=face.device
-    )
+    spot = torch.full_like(_degrees(faces), -1)  # of every ridge in `both`
     spot[ridges] = torch.arange(len(ridges), device=face.device)
     face, ridge = faces.incidence(rank, faces.top - 1)
-    inner = spot[ridge] >= 0
-    facets = faces.boundary(faces.top)[1][both[:, spot[ridge[inner]]]]  # (2, pairs)
-    ends = order[torch.searchsorted(ordered, face[inner] * faces.of_rank(faces.top).count + facets)]
-    return (
-        len(connect(torch.arange(len(stars), device=face.device), *ends).unique())
-        == faces.of_rank(rank).count
-    )
+    is_inner = spot[ridge] >= 0
+    facets = faces.boundary(faces.top)[1][both[:, spot[ridge[is_inner]]]]  # (2, pairs)
+    ends = order[torch.searchsorted(stars, face[is_inner] * num_facets + facets)]
+    components = connect(torch.arange(len(stars), device=face.device), *ends)
+    return len(components.unique()) == faces.of_rank(rank).count
 
 
 def _is_at_boundary(faces: Faces, rank: int) -> Tensor:
     """Whether each face of a rank lies in a ridge that has one facet only."""
     face, ridge = faces.incidence(rank, faces.top - 1)
-    found = torch.zeros(faces.of_rank(rank).count, dtype=torch.bool, device=face.device)
-    found[face[_degrees(faces)[ridge] == 1]] = True
-    return found
+    is_at = torch.zeros(faces.of_rank(rank).count, dtype=torch.bool, device=face.device)
+    is_at[face[_degrees(faces)[ridge] == 1]] = True
+    return is_at
 
 
 def _has_homology_of_spheres(faces: Faces, rank: int) -> bool:
-    """Whether links have the homology of a sphere, or of a ball at the boundary, with coefficients mod 2."""
-    at_boundary = _is_at_boundary(faces, rank).tolist()
-    above = [_grouped(faces.incidence(rank, higher)) for higher in range(rank + 1, faces.top + 1)]
-    boundaries = [
-        _grouped(faces.boundary(higher).flip(0)) for higher in range(rank + 1, faces.top + 1)
-    ]
-    for face, has_boundary in enumerate(at_boundary):
-        levels, ranks = (
-            [[face], *(level[face] for level in above)],
-            [0],
-        )  # of the link, the face itself first
+    """Whether links have the homology of a sphere, or of a ball at the boundary, with coefficients
+    mod 2.
+    """
+    higher = range(rank + 1, faces.top + 1)
+    above = [_grouped(faces.incidence(rank, k)) for k in higher]
+    boundaries = [_grouped(faces.boundary(k).flip(0)) for k in higher]
+    for face, is_at_boundary in enumerate(_is_at_boundary(faces, rank).tolist()):
+        # the faces of the link by rank, the face itself first
+        levels = [[face], *(level[face] for level in above)]
+        ranks = [0]
         for lower, upper, boundary in zip(levels, levels[1:], boundaries, strict=False):
-            bit = {own: 1 << number for number, own in enumerate(lower)}
-            ranks.append(_rank_mod_2(sum(bit.get(own, 0) for own in boundary[g]) for g in upper))
-        betti = [
-            len(level) - one - other
-            for level, one, other in zip(levels, ranks, [*ranks[1:], 0], strict=True)
-        ]  # reduced
-        if betti != [0] * (len(betti) - 1) + [1 - has_boundary]:
+            bit = {f: 1 << number for number, f in enumerate(lower)}
+            columns = (sum(bit.get(f, 0) for f in boundary[g]) for g in upper)
+            ranks.append(_rank_mod_2(columns))
+        rows = zip(levels, ranks, [*ranks[1:], 0], strict=True)
+        betti = [len(level) - below - up for level, below, up in rows]  # reduced
+        if betti != [0] * (len(betti) - 1) + [0 if is_at_boundary else 1]:
             return False
     return True
 

@@ -1,7 +1,9 @@
-r"""Graded posets as structures: minimal elements are the nodes, and every other element is the set of nodes below it.
+r"""Graded posets as structures: minimal elements are the nodes, and every other element is the set
+of nodes below it.
 
-A structure knows faces by their nodes only. So an order can be read back from it iff it is *containment of atoms*: x <= y iff all minimal
-elements below x are below y. Posets for which this fails are refused, with the two elements that show it.
+A structure knows faces by their nodes only. So an order can be read back from it iff it is
+*containment of atoms*: x <= y iff all minimal elements below x are below y. Posets for which this
+fails are refused, with the two elements that show it.
 """
 
 from __future__ import annotations
@@ -16,18 +18,17 @@ import torch
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.geometry.assembly import assemble, assemble_ranks
-from incidence.geometry.containment import RankedFaces, contained
 from incidence.geometry.node_lists import NodeLists
+from incidence.geometry.ranks import RankedFaces, contained
 from incidence.structure import Structure
 from incidence.structure.ragged import MAX_ENTRIES, is_among, pairs
 
 __all__ = ["poset"]
 
 Element = Hashable
-Below = dict[Element, list[Element]]  # for every element those that are told to be below it
-Atoms = dict[
-    Element, tuple[int, ...]
-]  # for every element the numbers of the minimal elements below it
+Below = dict[Element, list[Element]]  # for every element those below it by some relation
+# for every element the numbers of the minimal elements below it
+Atoms = dict[Element, tuple[int, ...]]
 
 
 @overload
@@ -41,23 +42,28 @@ def poset(
 def poset(
     relations: Iterable[Any], elements: Iterable[Any] = (), return_elements: bool = False
 ) -> Structure | tuple[Structure, dict[str, list[Any]]]:
-    r"""A graded poset: the tensors `{i j}`, `rank2={i ...}`, `rank3={i ...}`, ... over its minimal elements.
+    r"""Build a graded poset: the tensors `{i j}`, `rank2={i ...}`, `rank3={i ...}`, ... over its
+    minimal elements.
 
-    Where an element of rank 1 has other than two atoms, the first tensor is `rank1={i ...}`. A least element is the empty face, and left
-    out; a greatest one is a face like others. Nodes are numbered by ascending element, or by appearance where elements do not compare.
+    Where an element of rank 1 has other than two atoms, the first tensor is `rank1={i ...}`. A
+    least element is the empty face, and left out; a greatest one is a face like others. Nodes are
+    numbered by ascending element, or by appearance where elements do not compare.
 
     Args:
-        relations: Pairs (lower, upper) of elements, which may be anything hashable: the covers of the poset, or more of its order.
-        elements: Further elements, for those that are in no relation.
-        return_elements: Whether to return the elements as well: for every tensor (`"i"`, `"{i j}"`, `"rank2"`, ...) the list of its
-            elements in the order of its rows.
+        relations: Pairs (lower, upper) of elements, which may be anything hashable: the covers of
+            the poset, or more of its order.
+        elements: Elements that are in no relation.
+        return_elements: Whether to return the elements as well: for every tensor (`"i"`, `"{i j}"`,
+            `"rank2"`, ...) the list of its elements in the order of its rows.
 
     Raises:
-        IncidenceError: The relations have a cycle, are not graded, or do not follow from atoms; the message names the elements.
+        IncidenceError: The relations have a cycle, are not graded, or do not follow from atoms; the
+            message names the elements.
 
     Example:
-        >>> square = [(v, e) for e in ("ab", "bc", "cd", "ad") for v in e] + [(e, "face") for e in ("ab", "bc", "cd", "ad")]
-        >>> s, elements = poset(square, return_elements=True)
+        >>> sides = ["ab", "bc", "cd", "ad"]
+        >>> relations = [(v, e) for e in sides for v in e] + [(e, "face") for e in sides]
+        >>> s, elements = poset(relations, return_elements=True)
         >>> s
         Structure(num_nodes=4, '{i j}': 4 entries, 'rank2={i ...}': 1 entry)
         >>> elements["{i j}"]
@@ -84,14 +90,17 @@ def poset(
 
 
 def _assert_atomistic(order: list[list[Element]], lower: Below, atoms: Atoms) -> None:
-    """Elements differ in their atoms, and x is below y whenever its atoms are among those of y."""
+    """Check that elements differ in their atoms, and that x is below y if its atoms are among those
+    of y.
+    """
     owner: dict[tuple[int, ...], Element] = {}
     for x in (x for level in order for x in level):
         other = owner.setdefault(atoms[x], x)
         if other != x:
             raise IncidenceError(
-                f"{other!r} and {x!r} have the same minimal elements below them. A face is the set of its nodes, so they would be one: "
-                f"add what tells them apart, or use tensors of sorts of their own."
+                f"{other!r} and {x!r} have the same minimal elements below them. A face is the set"
+                " of its nodes, so they would be one: add what tells them apart, or use tensors of"
+                " sorts of their own."
             )
     elements = [x for level in order[1:] for x in level]
     if not elements:
@@ -101,31 +110,27 @@ def _assert_atomistic(order: list[list[Element]], lower: Below, atoms: Atoms) ->
     faces = RankedFaces(assemble(len(order[0]), {"{i ...}": lists.index}), Pattern("{i ...}"))
     inside = contained(faces, faces)
     inside = inside[:, inside[0] != inside[1]]
-    told = (
-        torch.tensor(
-            [(number[y], number[x]) for x in elements for y in lower[x] if y in number],
-            dtype=torch.long,
-        )
-        .view(-1, 2)
-        .T
-    )
-    # A pair (x, y) must be told, or (x, z) is such a pair and z < y is told. If that holds for all pairs, all are relations of the poset:
-    # the first that is none, by the rank of y, could not come from a lower (x, z).
-    spot, step = pairs(inside[1], told[0], MAX_ENTRIES, "the poset has too many chains")
-    known = torch.cat([told, torch.stack([inside[0, spot], told[1, step]])], dim=1)
-    unknown = inside[
-        :, ~is_among(inside[0] * len(elements) + inside[1], known[0] * len(elements) + known[1])
-    ]
+    rows = [(number[y], number[x]) for x in elements for y in lower[x] if y in number]
+    relations = torch.tensor(rows, dtype=torch.long).view(-1, 2).T  # (2, relations)
+    # A pair (x, y) must be a relation, or (x, z) is such a pair and z < y a relation. If that holds
+    # for all pairs, all follow from relations: the first that does not, by the rank of y, could not
+    # come from a lower (x, z).
+    spot, step = pairs(inside[1], relations[0], MAX_ENTRIES, "the poset has too many chains")
+    known = torch.cat([relations, torch.stack([inside[0, spot], relations[1, step]])], dim=1)
+    count = len(elements)
+    is_known = is_among(inside[0] * count + inside[1], known[0] * count + known[1])
+    unknown = inside[:, ~is_known]
     if unknown.numel():
         one, other = (elements[k] for k in unknown[:, 0].tolist())
         raise IncidenceError(
-            f"{one!r} is not below {other!r}, but all minimal elements below it are. A face contains another iff its nodes do, so it "
-            f"would be below: add the relation, or use tensors of sorts of their own."
+            f"{one!r} is not below {other!r}, but all minimal elements below it are. A face"
+            " contains another iff its nodes do, so it would be below: add the relation, or use"
+            " tensors of sorts of their own."
         )
 
 
 def _read_order(relations: Iterable[Any], elements: Iterable[Any]) -> Below:
-    """The order that relations tell, without its least element."""
+    """The order of the relations, without its least element."""
     lower: Below = {}
     try:
         for x in elements:
@@ -133,7 +138,8 @@ def _read_order(relations: Iterable[Any], elements: Iterable[Any]) -> Below:
         for number, pair in enumerate(relations):
             if isinstance(pair, (str, bytes)) or len(pair) != 2 or pair[0] == pair[1]:
                 raise IncidenceError(
-                    f"relations[{number}] must be a pair (lower, upper) of two different elements; got {pair!r}."
+                    f"relations[{number}] must be a pair (lower, upper) of two different elements;"
+                    f" got {pair!r}."
                 )
             lower.setdefault(pair[0], [])
             lower.setdefault(pair[1], []).append(pair[0])
@@ -160,7 +166,8 @@ def _ranks_of(lower: Below) -> dict[Element, int]:
             rank[x] = 1 + max((rank[y] for y in lower[x]), default=-1)
     except CycleError as error:
         raise IncidenceError(
-            f"the relations have a cycle: {_chain(error.args[1])}. An order has none: remove one of them."
+            f"the relations have a cycle: {_chain(error.args[1])}. An order has none: remove one of"
+            " them."
         ) from None
     return rank
 
@@ -170,12 +177,13 @@ def _chain(elements: Iterable[Element]) -> str:
 
 
 def _assert_graded(lower: Below, rank: dict[Element, int]) -> None:
-    """Refuses relations over more than one rank that do not follow from others."""
+    """Check that relations over more than one rank follow from others."""
     for x, below in lower.items():
         far = [y for y in below if rank[y] < rank[x] - 1]
         if not far:
             continue
-        known, stack = set(), [z for y in below for z in lower[y]]
+        known = set()
+        stack = [z for y in below for z in lower[y]]
         while stack:
             y = stack.pop()
             if y not in known:
@@ -183,10 +191,12 @@ def _assert_graded(lower: Below, rank: dict[Element, int]) -> None:
                 stack.extend(lower[y])
         bad = next((y for y in far if y not in known), None)
         if bad is not None:
-            one, other = [*_longest(lower, rank, bad), x], _longest(lower, rank, x)
+            one = [*_longest(lower, rank, bad), x]
+            other = _longest(lower, rank, x)
             raise IncidenceError(
-                f"the poset is not graded: {x!r} is reached by chains of different length, {_chain(one)} and {_chain(other)}. "
-                f"Add the elements in between, or remove a relation."
+                f"the poset is not graded: {x!r} is reached by chains of different length,"
+                f" {_chain(one)} and {_chain(other)}. Add the elements in between, or remove a"
+                " relation."
             )
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
+from string import ascii_lowercase
 from typing import Any
 
 import torch
@@ -27,13 +28,13 @@ _COLUMN = re.compile(
 
 @dataclass(frozen=True)
 class RelationalData:
-    """Tables as a structure, and what is needed to go between values and nodes, and between rows and entries.
+    """Tables as a structure, with the way between values and nodes, and between rows and entries.
 
     Attributes:
         structure: The structure: a sort for every kind of values, a tensor for every table.
         values: For every sort, the values of its nodes in order.
-        rows: For every table (by name, or `"table"` for the only one) the rows in the order of the entries of its tensor: features of
-            the rows follow by `features[rows]`.
+        rows: For every table (by name, or `"table"` for the only one) the rows in the order of the
+            entries of its tensor: features of the rows follow by `features[rows]`.
     """
 
     structure: Structure
@@ -41,15 +42,15 @@ class RelationalData:
     rows: dict[str, Tensor]
 
     def __repr__(self) -> str:
-        """A line, however large the tables are: a few values of every sort."""
-        told = (
-            f"{sort}: {', '.join(map(repr, own[:_SHOWN]))}{', ...' if len(own) > _SHOWN else ''}"
-            for sort, own in self.values.items()
-        )
-        return f"RelationalData({self.structure}; {'; '.join(told)})"
+        """Return a line with a few values of every sort."""
+        texts = []
+        for sort, values in self.values.items():
+            shown = [*map(repr, values[:_SHOWN]), *(["..."] if len(values) > _SHOWN else [])]
+            texts.append(f"{sort}: {', '.join(shown)}")
+        return f"RelationalData({self.structure}; {'; '.join(texts)})"
 
     def nodes(self, sort: str, values: Iterable[Any]) -> Tensor:
-        """The numbers of the nodes with given values of a sort.
+        """Return the numbers of the nodes with given values of a sort.
 
         Raises:
             IncidenceError: There is no such sort, or no node with such a value.
@@ -63,19 +64,23 @@ class RelationalData:
 
 
 def table(columns: Mapping[str, Any], nodes: Mapping[str, Any] | None = None) -> RelationalData:
-    r"""Relational data as a structure: each row of a table is one entry of a pattern with one letter for each column.
+    r"""Return relational data as a structure: each row of a table is one entry of a pattern with
+    one letter for each column.
 
-    Entries stand in the preferred order; `rows` of the result tells which row each entry is.
+    Entries stand in the preferred order; `rows` of the result has the row of each entry.
 
     Args:
-        columns: From the sort of every column to its values (anything hashable), one for each row: `{"user": u, "movie": m}` makes
-            the tensor `a:user b:movie`. Columns of one sort get letters of their own, as in `{"a:user": u, "b:user": v}`. Several tables
-            over the same sorts: from a name to the columns of each, as in `{"rates": {...}, "knows": {...}}`.
-        nodes: For some sorts all values in the order of their nodes, or a number n if the values are 0 to n - 1. Other sorts have the
-            values that occur, in ascending order, or by appearance where they do not compare.
+        columns: From the sort of every column to its values (anything hashable), one for each row:
+            `{"user": u, "movie": m}` makes the tensor `a:user b:movie`. Columns of one sort get
+            letters of their own, as in `{"a:user": u, "b:user": v}`. Several tables over the same
+            sorts: from a name to the columns of each, as in `{"rates": {...}, "knows": {...}}`.
+        nodes: For some sorts all values in the order of their nodes, or a number n if the values
+            are 0 to n - 1. Other sorts have the values that occur, in ascending order, or by
+            appearance where they do not compare.
 
     Raises:
-        IncidenceError: Columns differ in length, a value is missing or unknown, or a row repeats another; the message names the row.
+        IncidenceError: Columns differ in length, a value is missing or unknown, or a row repeats
+            another; the message names the row.
 
     Example:
         >>> t = table({"user": ["ann", "bob", "ann"], "movie": ["Jaws", "Jaws", "Alien"]})
@@ -86,23 +91,26 @@ def table(columns: Mapping[str, Any], nodes: Mapping[str, Any] | None = None) ->
     """
     if not isinstance(columns, Mapping) or not columns:
         raise IncidenceError(
-            f"table needs a mapping from sorts to columns of values, as in {{'user': users, 'movie': movies}}; got {columns!r}."
+            "table needs a mapping from sorts to columns of values, as in {'user': users,"
+            f" 'movie': movies}}; got {columns!r}."
         )
     is_many = all(isinstance(value, Mapping) for value in columns.values())
     tables = dict(_read(columns if is_many else {"": columns}))
-    numbers = _values(tables, nodes or {})
+    node_of = _nodes_of_values(tables, nodes or {})
+    most = max(map(len, node_of.values()))
     index = {}
-    for pattern, own in tables.items():
-        name, sorts = pattern.name or "table", pattern.sorts
-        index[str(pattern)] = torch.stack(
-            [_numbers(f"{name}: column `{x}:{sorts[x]}`", own[x], numbers[sorts[x]]) for x in own]
-        )
-        _assert_different(name, index[str(pattern)], own, max(map(len, numbers.values())))
-    ordered, order = Structure(
-        {sort: len(found) for sort, found in numbers.items()}, index
-    ).canonical()
+    for pattern, by_letter in tables.items():
+        name = pattern.name or "table"
+        numbers = []
+        for letter, column in by_letter.items():
+            sort = pattern.sorts[letter]
+            numbers.append(_numbers(f"{name}: column `{letter}:{sort}`", column, node_of[sort]))
+        index[str(pattern)] = torch.stack(numbers)  # (letters, rows)
+        _assert_different(name, index[str(pattern)], by_letter, most)
+    counts = {sort: len(values) for sort, values in node_of.items()}
+    ordered, order = Structure(counts, index).canonical()
     rows = {pattern.name or "table": order[pattern.name or str(pattern)] for pattern in tables}
-    return RelationalData(ordered, {sort: list(found) for sort, found in numbers.items()}, rows)
+    return RelationalData(ordered, {sort: list(values) for sort, values in node_of.items()}, rows)
 
 
 Columns = dict[str, list[Any]]  # the values of every letter
@@ -114,23 +122,17 @@ def _read(tables: Mapping[str, Any]) -> Iterator[tuple[Pattern, Columns]]:
         title = name or "table"
         if isinstance(name, str) and is_letter(name):
             raise IncidenceError(
-                f"table: the table {name!r} has the name of a letter. Give it two letters or more, as in '{name}_table'."
+                f"table: the table {name!r} has the name of a letter. Give it two letters or more,"
+                f" as in '{name}_table'."
             )
         letters = _letters(title, list(columns))
         lists = [_as_list(column) for column in columns.values()]
-        bad = next(
-            (
-                (key, len(own))
-                for key, own in zip(columns, lists, strict=True)
-                if len(own) != len(lists[0])
-            ),
-            None,
-        )
-        if bad is not None:
-            raise IncidenceError(
-                f"{title}: the column `{bad[0]}` has {bad[1]} values and `{next(iter(columns))}` has {len(lists[0])}. A column has one "
-                f"value a row."
-            )
+        for key, values in zip(columns, lists, strict=True):
+            if len(values) != len(lists[0]):
+                raise IncidenceError(
+                    f"{title}: the column `{key}` has {len(values)} values and"
+                    f" `{next(iter(columns))}` has {len(lists[0])}. A column has one value a row."
+                )
         text = " ".join(f"{letter}:{sort}" for letter, sort in letters)
         yield (
             Pattern(f"{name}={text}" if name else text),
@@ -139,25 +141,23 @@ def _read(tables: Mapping[str, Any]) -> Iterator[tuple[Pattern, Columns]]:
 
 
 def _letters(title: str, keys: list[str]) -> list[tuple[str, str]]:
-    """A letter and a sort for every column: as written, or the sort alone with a letter that is free."""
-    read = [_COLUMN.fullmatch(key) if isinstance(key, str) else None for key in keys]
-    if None in read or not read:
-        bad = repr(keys[read.index(None)]) if read else "no column"
+    """A letter and a sort for every column: as written, or the sort alone with a free letter."""
+    matches = [_COLUMN.fullmatch(key) if isinstance(key, str) else None for key in keys]
+    if None in matches or not matches:
+        bad = repr(keys[matches.index(None)]) if matches else "no column"
         raise IncidenceError(
-            f"{title}: a column is named by its sort (letters, digits and _), as in 'user' or 'a:user'; got {bad}."
+            f"{title}: a column is named by its sort (letters, digits and _), as in 'user' or"
+            f" 'a:user'; got {bad}."
         )
-    written = [match["letter"] for match in read if match and match["letter"]]
+    written = [match["letter"] for match in matches if match and match["letter"]]
     if len(set(written)) < len(written):
         raise IncidenceError(
-            f"{title}: every column has a letter of its own; `{max(written, key=written.count)}` is there twice."
+            f"{title}: every column has a letter of its own; `{max(written, key=written.count)}` is"
+            " there twice."
         )
-    free = (
-        f"{x}{number or ''}"
-        for number in range(100)
-        for x in "abcdefghijklmnopqrstuvwxyz"
-        if f"{x}{number or ''}" not in written
-    )
-    return [(match["letter"] or next(free), match["sort"]) for match in read if match]
+    letters = (f"{x}{number}" for number in ("", *range(1, 100)) for x in ascii_lowercase)
+    free = (letter for letter in letters if letter not in written)
+    return [(match["letter"] or next(free), match["sort"]) for match in matches if match]
 
 
 def _as_list(values: Any) -> list[Any]:
@@ -166,23 +166,24 @@ def _as_list(values: Any) -> list[Any]:
     return values.tolist() if hasattr(values, "tolist") else list(values)
 
 
-def _values(tables: Mapping[Pattern, Columns], nodes: Mapping[str, Any]) -> dict[str, Numbers]:
-    """A number for every value of every sort."""
+def _nodes_of_values(
+    tables: Mapping[Pattern, Columns], nodes: Mapping[str, Any]
+) -> dict[str, Numbers]:
+    """The node of every value, by sort."""
     occurring: dict[str, dict[Any, None]] = {}
     for pattern, columns in tables.items():
         for letter, column in columns.items():
-            _assert_values(
-                f"{pattern.name or 'table'}: column `{letter}:{pattern.sorts[letter]}`", column
-            )
-            occurring.setdefault(pattern.sorts[letter], {}).update(dict.fromkeys(column))
+            sort = pattern.sorts[letter]
+            _assert_values(f"{pattern.name or 'table'}: column `{letter}:{sort}`", column)
+            occurring.setdefault(sort, {}).update(dict.fromkeys(column))
     unknown = [sort for sort in nodes if sort not in occurring]
     if unknown:
         raise IncidenceError(
             f"nodes: no column has the sort `{unknown[0]}`; there are: {', '.join(occurring)}."
         )
     return {
-        sort: _given(sort, nodes[sort]) if sort in nodes else _numbered(found)
-        for sort, found in occurring.items()
+        sort: _given(sort, nodes[sort]) if sort in nodes else _numbered(values)
+        for sort, values in occurring.items()
     }
 
 
@@ -192,12 +193,12 @@ def _assert_values(where: str, column: list[Any]) -> None:
             hash(value)
         except TypeError:
             raise IncidenceError(
-                f"{where} has {value!r} in row {row}, which is not hashable. Use numbers or strings."
+                f"{where} has {value!r} in row {row}, which is not hashable. Use numbers or"
+                " strings."
             ) from None
         try:
-            is_missing = value is None or bool(
-                value != value
-            )  # None, NaN, and what cannot even be compared with itself
+            # None, NaN, and what cannot even be compared with itself
+            is_missing = value is None or bool(value != value)
         except (TypeError, ValueError):
             is_missing = True
         if is_missing:
@@ -214,11 +215,8 @@ def _numbered(values: Iterable[Any]) -> Numbers:
 
 
 def _given(sort: str, nodes: Any) -> Numbers:
-    listed = (
-        list(range(as_count(nodes)))
-        if hasattr(nodes, "__index__") and not hasattr(nodes, "tolist")
-        else _as_list(nodes)
-    )
+    is_count = hasattr(nodes, "__index__") and not hasattr(nodes, "tolist")
+    listed = list(range(as_count(nodes))) if is_count else _as_list(nodes)
     _assert_values(f"nodes['{sort}']", listed)
     numbers = {value: number for number, value in enumerate(listed)}
     if len(numbers) < len(listed):
@@ -228,25 +226,28 @@ def _given(sort: str, nodes: Any) -> Numbers:
 
 
 def _numbers(where: str, column: list[Any], numbers: Numbers) -> Tensor:
-    found = []
+    nodes = []
     for row, value in enumerate(column):
         try:
-            found.append(numbers[value])
+            nodes.append(numbers[value])
         except (KeyError, TypeError):
             raise IncidenceError(
-                f"{where}: {value!r} in row {row} is not one of the {len(numbers)} values of its nodes."
+                f"{where}: {value!r} in row {row} is not one of the {len(numbers)} values of its"
+                " nodes."
             ) from None
-    return torch.tensor(found, dtype=torch.long)
+    return torch.tensor(nodes, dtype=torch.long)
 
 
 def _assert_different(name: str, letters: Tensor, columns: Columns, bound: int) -> None:
     first = different(letters.T, max(bound, 1))
     if len(first) == letters.shape[1]:
         return
-    other = next(row for row, known in enumerate([*first.sort()[0].tolist(), -1]) if row != known)
+    is_first = torch.zeros(letters.shape[1], dtype=torch.bool)
+    is_first[first] = True
+    other = int((~is_first).nonzero()[0])
     one = int((letters == letters[:, other : other + 1]).all(0).nonzero()[0])
     row = tuple(column[one] for column in columns.values())
     raise IncidenceError(
-        f"{name}: rows {one} and {other} are both {row}. Join their features and keep one; or tell them apart by a column of another sort, "
-        f"as in 'event': range({letters.shape[1]})."
+        f"{name}: rows {one} and {other} are both {row}. Join their features and keep one; or tell"
+        f" them apart by a column of another sort, as in 'event': range({letters.shape[1]})."
     )

@@ -3,10 +3,12 @@
 from incidence.models.net import IncidenceNet
 from incidence.models.predictor import Predictor
 from incidence.models.presets import PRESETS, Preset, assert_has, find_preset, make, settings_of
+from incidence.models.settings import NetSettings
 
 __all__ = [
     "PRESETS",
     "IncidenceNet",
+    "NetSettings",
     "Predictor",
     "Preset",
     "assert_has",

@@ -1,4 +1,6 @@
-"""`Predictor`: a network with the scales of its data, so that it takes raw features and gives values in their units."""
+"""`Predictor`: a network with the scales of its data, so that it takes raw features and gives
+values in their units.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +22,26 @@ _PROBABILITIES: dict[str, Callable[[Tensor], Tensor]] = {
     "classification": lambda y: y.softmax(-1),
     "multilabel": torch.sigmoid,
 }
-"""What scores become, by kind."""
+"""From scores to probabilities, by kind."""
 
 
 class Predictor(nn.Module):
     """A network between standardised features and standardised targets.
 
-    Every column of the features is shifted and scaled to mean 0 and deviation 1 over the training data, then clamped, unless the network
-    scales rows itself; a column that is constant there becomes 1, -1 or 0. Targets that are numbers are shifted and scaled, too. Values
-    of oriented faces, which have a sign, are divided by their root mean square instead. The scales are saved with the weights.
+    Every column of the features is shifted and scaled to mean 0 and deviation 1 over the training
+    data, then clamped, unless the network scales rows itself. A column that is constant there
+    becomes 1, -1 or 0. Targets that are numbers are shifted and scaled, too. Values of oriented
+    faces, which have a sign, are divided by their root mean square instead. The scales are saved
+    with the weights.
 
     Args:
         net: The network.
-        kind: What its outputs are: numbers with scales (`regression`), scores of classes (`classification`), or of labels (`multilabel`).
-        clamp: How many deviations a feature may be off.
-        offset: The tensor whose first feature, in the units of the target, is what is expected: the network adds to that, and predictions
-            stay within the range of the training targets. Empty for none.
+        kind: The kind of its outputs: numbers with scales (`regression`), scores of classes
+            (`classification`), or of labels (`multilabel`).
+        clamp: The largest size of a scaled feature, in deviations.
+        offset: The tensor whose first feature is a first guess in the units of the target. The
+            network adds to the guess, and predictions stay within the range of the training
+            targets. Empty for none.
     """
 
     def __init__(
@@ -46,7 +52,10 @@ class Predictor(nn.Module):
             raise IncidenceError(
                 f"a predictor is for regression, {' or '.join(_PROBABILITIES)}; got {kind!r}."
             )
-        self.net, self.kind, self.clamp, self.offset = net, kind, clamp, offset
+        self.net = net
+        self.kind = kind
+        self.clamp = clamp
+        self.offset = offset
         for number, width in enumerate(net.in_channels):
             self.register_buffer(f"shift_{number}", torch.zeros(width))
             self.register_buffer(f"scale_{number}", torch.ones(width))
@@ -65,36 +74,29 @@ class Predictor(nn.Module):
     def fit_scales(
         self, features: Sequence[Mapping[str, Tensor]], targets: Iterable[Tensor] = ()
     ) -> Predictor:
-        """Takes the scales from the training data; rows of a target that are not numbers are left out."""
-        for number, rows_of_one in enumerate(
-            zip(*map(self.net.select, features), strict=True) if self.net.scale == "columns" else ()
-        ):
-            self._set(
-                f"{{}}_{number}",
-                torch.cat(rows_of_one),
-                self.net.map.inputs[number].is_oriented,
-                keeps_constants=True,
-            )
-        rows = (
-            [t.reshape(-1, len(self.target_shift)) for t in targets]
-            if self.kind == "regression"
-            else []
-        )
-        if rows:
-            self._set(
-                "target_{}",
-                torch.cat(rows),
-                self.net.map.outputs[0].is_oriented,
-                keeps_constants=False,
-            )
+        """Take the scales from the training data. Rows of a target with missing numbers do not
+        count.
+        """
+        if self.net.settings.scale == "columns":
+            tensors = zip(*map(self.net.select, features), strict=True)
+            for number, rows in enumerate(tensors):
+                is_signed = self.net.map.inputs[number].is_oriented
+                self._set(f"{{}}_{number}", torch.cat(rows), is_signed, keeps_constants=True)
+        numbers = list(targets) if self.kind == "regression" else []
+        if numbers:
+            target = torch.cat([t.reshape(-1, len(self.target_shift)) for t in numbers])
+            is_signed = self.net.map.outputs[0].is_oriented
+            self._set("target_{}", target, is_signed, keeps_constants=False)
             if self.offset:
-                known = torch.cat(rows)[~torch.cat(rows).isnan()]
+                known = target[~target.isnan()]
                 self.target_range.copy_(torch.stack([known.min(), known.max()]))
         return self
 
     def _set(self, name: str, rows: Tensor, is_signed: bool, keeps_constants: bool) -> None:
         rows = rows.double()
-        mean = rows.nanmean(0).nan_to_num() * (not is_signed)
+        mean = rows.nanmean(0).nan_to_num()  # (columns,)
+        if is_signed:
+            mean = torch.zeros_like(mean)
         deviation = (rows - mean).square().nanmean(0).sqrt()
         varies = deviation > 1e-6 * mean.abs().clamp(min=1e-6)
         # Ones are what a network counts with: a constant feature must not become 0.
@@ -103,14 +105,16 @@ class Predictor(nn.Module):
         self.get_buffer(name.format("scale")).copy_(torch.where(varies, deviation, size))
 
     def standardise(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The features that the network reads, on its scale."""
+        """Return the features that the network reads, on its scale."""
         xs = self.net.select(features)
         scaled = {}
         for number, (pattern, x) in enumerate(zip(self.net.map.inputs, xs, strict=True)):
-            shift, scale = getattr(self, f"shift_{number}"), getattr(self, f"scale_{number}")
+            shift = getattr(self, f"shift_{number}")
+            scale = getattr(self, f"scale_{number}")
             if x.shape[1:] != shift.shape:
                 raise IncidenceError(
-                    f"the features of `{pattern}` must have {len(shift)} channels, as the model was trained with; got {x.shape[-1]}."
+                    f"the features of `{pattern}` must have {len(shift)} channels, as the model was"
+                    f" trained with; got {x.shape[-1]}."
                 )
             scaled[key_of(pattern)] = ((x - shift) / scale).clamp(-self.clamp, self.clamp)
         return scaled
@@ -120,7 +124,8 @@ class Predictor(nn.Module):
     def forward(
         self, features: Mapping[str, Tensor] | Example, structure: Structure | None = None
     ) -> Tensor:
-        """What the network gives for features and their structure, or an example: numbers on its scale, or scores.
+        """Return what the network gives for features and their structure, or an example: numbers on
+        its scale, or scores.
 
         Shape: (rows, out_channels).
         """
@@ -129,18 +134,22 @@ class Predictor(nn.Module):
         return y + self.scaled(x[self.offset][:, :1]) if self.offset else y
 
     def scaled(self, target: Tensor) -> Tensor:
-        """Targets on the scale of the network."""
+        """Return targets on the scale of the network."""
         return (target - self.target_shift) / self.target_scale
 
     @torch.no_grad()
     def predict(
         self, features: Mapping[str, Tensor] | Example, structure: Structure | None = None
     ) -> Tensor:
-        """Numbers in their units, or probabilities of classes or labels; shape (rows, out_channels)."""
+        """Return numbers in their units, or probabilities of classes or labels; shape (rows,
+        out_channels).
+        """
         return self.in_units(self.forward(features, structure))
 
     def in_units(self, y: Tensor) -> Tensor:
-        """Outputs of the network as numbers in their units, or as probabilities of classes or labels."""
+        """Return outputs of the network as numbers in their units, or as probabilities of classes
+        or labels.
+        """
         if self.kind in _PROBABILITIES:
             return _PROBABILITIES[self.kind](y)
         y = y * self.target_scale + self.target_shift
@@ -149,11 +158,11 @@ class Predictor(nn.Module):
     def calibrate(
         self, features: Mapping[str, Tensor] | Example, structure: Structure | None = None
     ) -> Predictor:
-        """Scales the weights of the network to a first batch."""
+        """Scale the weights of the network to a first batch."""
         x, structure = taken_apart(features, structure)
         self.net.calibrate(self.standardise(x), structure)
         return self
 
     def state(self) -> dict[str, Any]:
-        """All tensors, for a file."""
+        """Return all tensors, for a file."""
         return {key: value.detach().cpu().contiguous() for key, value in self.state_dict().items()}

@@ -1,20 +1,22 @@
-"""Networks by name: which tensors they read, what they work on, and settings that learned well."""
+"""Networks by name: the tensors they read, the lift that adds these tensors to data, and settings
+that learned well.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from inspect import signature
 from typing import Any
 
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, PatternError
 from incidence.models.net import IncidenceNet
+from incidence.models.settings import NetSettings
 from incidence.nn.tensors import key_of
 
-__all__ = ["PRESETS", "Preset", "assert_has", "find_preset", "make", "settings_of"]
+__all__ = ["PRESETS", "Preset", "assert_has", "find_preset", "make", "preset_table", "settings_of"]
 
 
 @dataclass(frozen=True)
@@ -22,10 +24,11 @@ class Preset:
     """A kind of network.
 
     Attributes:
-        inputs: The tensors it reads; None for all that have features.
-        about: For whom it is.
-        lift: What adds the tensors to plain graphs or points: names in `incidence.data.lifts.LIFTS`, with + between them.
-        settings: Of `IncidenceNet`.
+        inputs: The tensors it reads; None for all tensors that have features.
+        about: The data it is for.
+        lift: The lift that adds the tensors to plain graphs or points: names in
+            `incidence.data.lifts.LIFTS`, joined by +.
+        settings: Settings of the network that differ from the defaults of `NetSettings`.
     """
 
     inputs: str | None
@@ -34,10 +37,13 @@ class Preset:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-_MESH = {"hidden": 32, "aggr": "mean", "readout": ("mean", "max"), "head_dropout": 0.3}
-_MOLECULE = {"aggr": "mean"}
 _GRAPH = {"hidden": 32, "dropout": 0.2}
+_PAIRS = {**_GRAPH, "hidden": 16}
+_MOLECULE = {"aggr": "mean"}
 _RINGS = {"max_overlap": 2}  # an edge that is a side of a ring shares two nodes with it
+# Nothing is pooled over a structure of which only parts are known.
+_ONE = {"aggr": "mean", "operations": "local", "ends": "entry"}
+
 _ORDER3 = {
     "through": "i j k",
     "hidden": 16,
@@ -46,13 +52,27 @@ _ORDER3 = {
     "dropout": 0.0,
     "whole": None,
 }
+_PPGN = {**_PAIRS, "through": "i j", "products": ("i j, j k -> i k",)}
+_LOCAL_FGNN = {
+    **_PAIRS,
+    "through": "near=i j",
+    "products": ("near=i j, near=j k -> near=i k",),
+}
+_SUBGRAPH = {
+    **_PAIRS,
+    "through": "i j, {i j}",
+    # in a subgraph, and between roots
+    "products": ("i j, {j k} -> i k", "{i j}, j k -> i k"),
+}
+_TRANSFORMER = {
+    **_GRAPH,
+    "through": "i, {i j}, {i j k}, near=i j, ",
+    # The empty tensor attends to all faces.
+    "attention": ("near=i j over j", "i over i", "{i j} over i j", "{i j k} over i j k"),
+}
+_MESH = {"hidden": 32, "aggr": "mean", "readout": ("mean", "max"), "head_dropout": 0.3}
 _FLOWS = {"hidden": 16, "depth": 2, "dropout": 0.0}
 _HYPERGRAPH = {"aggr": "mean", "dropout": 0.5, "depth": 2}
-_ONE = {
-    "aggr": "mean",
-    "operations": "local",
-    "ends": "entry",
-}  # nothing is pooled over a structure of which only parts are known
 _NODES = {
     **_ONE,
     "adjacent": True,
@@ -72,19 +92,6 @@ _DIFFUSION = {
     "in_dropout": 0.5,
 }
 _COMPLETION = {**_ONE, "ends": "query", "norm": "layer", "hidden": 32, "depth": 2, "dropout": 0.1}
-_PAIRS = {**_GRAPH, "hidden": 16}
-_PPGN = {"through": "i j", "products": ("i j, j k -> i k",)}
-_LOCAL = {"through": "near=i j", "products": ("near=i j, near=j k -> near=i k",)}
-_SUBGRAPH = {
-    "through": "i j, {i j}",
-    "products": ("i j, {j k} -> i k", "{i j}, j k -> i k"),
-}  # in a subgraph, and between roots
-_ATTENTION = ("near=i j over j", "i over i", "{i j} over i j", "{i j k} over i j k")
-_TRANSFORMER = {
-    **_GRAPH,
-    "through": "i, {i j}, {i j k}, near=i j, ",
-    "attention": _ATTENTION,
-}  # the empty tensor looks at all faces
 
 PRESETS: dict[str, Preset] = {
     "graph": Preset("i, {i j}", "graphs: nodes and edges", settings=_GRAPH),
@@ -99,22 +106,16 @@ PRESETS: dict[str, Preset] = {
     ),
     "order3": Preset("i j", "small graphs: order 3, from the matrix alone", "triples", _ORDER3),
     "ppgn": Preset(
-        "i, {i j}, i j",
-        "small graphs: products of matrices over all pairs",
-        "pairs",
-        {**_PAIRS, **_PPGN},
+        "i, {i j}, i j", "small graphs: products of matrices over all pairs", "pairs", _PPGN
     ),
     "local-fgnn": Preset(
         "i, {i j}, near=i j",
         "graphs: products over the pairs a few steps apart",
         "hops",
-        {**_PAIRS, **_LOCAL},
+        _LOCAL_FGNN,
     ),
     "subgraph": Preset(
-        "i, {i j}, i j",
-        "graphs: a copy with a marked root for every node",
-        "pairs",
-        {**_PAIRS, **_SUBGRAPH},
+        "i, {i j}, i j", "graphs: a copy with a marked root for every node", "pairs", _SUBGRAPH
     ),
     "transformer": Preset(
         "i, {i j}, {i j k}, near=i j",
@@ -147,22 +148,24 @@ PRESETS: dict[str, Preset] = {
     ),
     "nodes": Preset(
         None,
-        "entries of one large structure with many labels: no pooling over all of it",
+        "one large structure with many labels: sums over neighbours, no global pooling",
         settings=_NODES,
     ),
     "diffusion": Preset(
         None,
-        "the same with few labels: every entry on its own, then averages over neighbours",
+        "one large structure with few labels: maps of entries, averages of neighbours",
         settings=_DIFFUSION,
     ),
     "completion": Preset(
-        None, "entries that are asked for, given others: ratings, links", settings=_COMPLETION
+        None, "missing entries from known ones: ratings, links", settings=_COMPLETION
     ),
     "relational": Preset(
         None, "tables with keys, or anything else: all tensors that have features"
     ),
 }
-"""The networks that have a name: what they read, for whom they are, and their settings."""
+"""One row for each network that has a name. `make`, the documentation and `incidence train --list`
+read this table.
+"""
 
 
 def make(
@@ -172,15 +175,16 @@ def make(
     at: str = "",
     **settings: Any,
 ) -> IncidenceNet:
-    """A network by name, or by the tensors it reads.
+    """Build a network by name, or by the tensors it reads.
 
     Args:
         name: A preset, such as `mesh`, or tensors, such as `i, {i j}`.
-        in_channels: Channels of the features, by the text or name of a tensor, of which a preset takes those that it reads; or of all. What
-            a preset reads and has no features is a hidden tensor all the same, and must be in the structure.
+        in_channels: Channels of the features: one number for all tensors, or by the text or name
+            of a tensor. Tensors that the preset does not read are ignored. A tensor that it reads
+            and that has no features is a hidden tensor, and must be in the structure.
         out_channels: Numbers to predict for each row.
         at: The pattern whose entries have an output each; empty for one of the whole structure.
-        settings: Of `IncidenceNet`, in place of those of the preset.
+        settings: Settings of `NetSettings`, in place of those of the preset.
 
     Example:
         >>> net = make("mesh", {"i": 4, "{i j}": 6, "{i j k}": 7, "pos=i": 3}, out_channels=30)
@@ -188,64 +192,102 @@ def make(
         EquivariantMap('i, {i j}, {i j k} -> ')
     """
     preset = find_preset(name)
-    if preset.inputs is None and not isinstance(in_channels, Mapping):
+    patterns = EquivariantMap(f"{_inputs(preset, name, in_channels)} -> {at}").inputs
+    channels = _channels(name, patterns, in_channels)
+    inputs = [p for p in patterns if p in channels]
+    lacks_some = len(inputs) < len(patterns)
+    if not inputs or (lacks_some and name not in PRESETS):
+        given = in_channels if isinstance(in_channels, Mapping) else ()
         raise IncidenceError(
-            f"the model {name!r} reads all that has features: give in_channels for each, as in {{'i': 8, '{{i j}}': 4}}."
+            f"the model {name!r} reads {_listed(patterns)}, and in_channels has {_listed(given)}:"
+            " add the others."
         )
-    inputs = (
-        ", ".join(in_channels)
-        if isinstance(in_channels, Mapping) and preset.inputs is None
-        else preset.inputs
-    )
-    text = f"{inputs} -> {at}"
-    patterns = EquivariantMap(text).inputs
-    in_channels = (
-        in_channels if isinstance(in_channels, Mapping) else {str(p): in_channels for p in patterns}
-    )
-    names = {p.name: p for p in patterns if p.name}
-    given = {
-        names.get(key) or _pattern(key, name, [*names, *map(key_of, patterns)]): width
-        for key, width in in_channels.items()
-    }
-    known = [p for p in patterns if p in given]
-    if not known or (len(known) < len(patterns) and name not in PRESETS):
-        raise IncidenceError(
-            f"the model {name!r} reads {', '.join(f'`{p}`' for p in patterns)}, and channels are told of "
-            f"{', '.join(f'`{key}`' for key in in_channels) or 'nothing'}: tell the others, too."
-        )
-    through = {} if len(known) == len(patterns) else {"through": inputs}
-    text = f"{', '.join(map(str, known))} -> {at}"
+    through = {"through": preset.inputs or _side(patterns)} if lacks_some else {}
     return IncidenceNet(
-        text,
-        {key_of(p): given[p] for p in known},
+        f"{_side(inputs)} -> {at}",
+        {key_of(p): channels[p] for p in inputs},
         out_channels,
         **{**through, **preset.settings, **settings},
     )
 
 
 def assert_has(name: str, in_channels: Mapping[str, int]) -> None:
-    """Refuses a model for data that lacks some of what it reads.
+    """Check that data has features of every tensor that a model reads.
 
     Raises:
-        IncidenceError: The data has no features of a tensor of the preset.
+        IncidenceError: It has none of a tensor of the preset.
     """
-    inputs, has = find_preset(name).inputs, {Pattern(key) for key in in_channels}
-    lacking = (
-        [p for p in EquivariantMap(f"{inputs} -> ").inputs if p not in has]
-        if inputs is not None
-        else []
-    )
-    if lacking:
-        wanted, has_features = (
-            ", ".join(f"`{key}`" for key in some) or "nothing" for some in (lacking, in_channels)
-        )
+    inputs = find_preset(name).inputs
+    if inputs is None:
+        return
+    given = {Pattern(key) for key in in_channels}
+    missing = [p for p in EquivariantMap(f"{inputs} -> ").inputs if p not in given]
+    if missing:
         raise IncidenceError(
-            f"the model {name!r} reads {wanted}, and the data has features of {has_features}: lift it, or choose another model."
+            f"the model {name!r} reads {_listed(missing)}, and the data has features of"
+            f" {_listed(in_channels)}: lift it, or choose another model."
         )
+
+
+def find_preset(name: str) -> Preset:
+    """Return a preset by name. Tensors are a preset without settings."""
+    if name in PRESETS:
+        return PRESETS[name]
+    try:
+        EquivariantMap(f"{name} -> ")
+    except PatternError as error:
+        close = get_close_matches(name, PRESETS, n=1)
+        guess = f" Did you mean {close[0]!r}?" if close else ""
+        raise IncidenceError(
+            f"no model {name!r}; there are: {', '.join(PRESETS)}. Or name the tensors that it"
+            f" reads, such as 'i, {{i j}}'.{guess}"
+        ) from error
+    return Preset(name, "the tensors that were named")
+
+
+def settings_of(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return every setting of a network: the given ones, else the preset's, else the default."""
+    return NetSettings(**{**find_preset(name).settings, **settings}).keywords()
+
+
+def preset_table() -> str:
+    """Return the presets as a table in Markdown: what each reads, its lift, and what it is for."""
+    rows = ["| name | tensors | lift | for |", "|---|---|---|---|"]
+    for name, preset in PRESETS.items():
+        tensors = "all that have features" if preset.inputs is None else f"`{preset.inputs}`"
+        through = preset.settings.get("through")
+        hidden = "" if through is None else f" through `{through}`"
+        rows.append(f"| `{name}` | {tensors}{hidden} | `{preset.lift}` | {preset.about} |")
+    return "\n".join(rows)
+
+
+def _inputs(preset: Preset, name: str, in_channels: int | Mapping[str, int]) -> str:
+    """The tensors that a network reads, as text."""
+    if preset.inputs is not None:
+        return preset.inputs
+    if not isinstance(in_channels, Mapping):
+        raise IncidenceError(
+            f"the model {name!r} reads all tensors that have features: give in_channels for each,"
+            " as in {'i': 8, '{i j}': 4}."
+        )
+    return ", ".join(in_channels)
+
+
+def _channels(
+    name: str, patterns: Sequence[Pattern], in_channels: int | Mapping[str, int]
+) -> dict[Pattern, int]:
+    """The channels of every tensor that has features."""
+    if not isinstance(in_channels, Mapping):
+        return dict.fromkeys(patterns, in_channels)
+    names = {p.name: p for p in patterns if p.name}
+    keys = [*names, *map(key_of, patterns)]
+    return {
+        names.get(key) or _pattern(key, name, keys): width for key, width in in_channels.items()
+    }
 
 
 def _pattern(key: str, model: str, known: Sequence[str]) -> Pattern:
-    """The tensor that a key of channels means; a word that is none is answered with what the model calls its own."""
+    """The tensor that a key of `in_channels` means."""
     try:
         return Pattern(key)
     except PatternError as error:
@@ -257,30 +299,9 @@ def _pattern(key: str, model: str, known: Sequence[str]) -> Pattern:
         ) from error
 
 
-def find_preset(name: str) -> Preset:
-    """A preset by name; tensors are a preset of their own, without settings."""
-    if name in PRESETS:
-        return PRESETS[name]
-    try:
-        EquivariantMap(f"{name} -> ")
-    except PatternError as error:
-        known, close = ", ".join(PRESETS), get_close_matches(name, PRESETS, n=1)
-        guess = f" Did you mean {close[0]!r}?" if close else ""
-        raise IncidenceError(
-            f"no model {name!r}; there are: {known}. Or name the tensors that it reads, such as 'i, {{i j}}'.{guess}"
-        ) from error
-    return Preset(name, "the tensors that were named")
+def _side(patterns: Sequence[Pattern]) -> str:
+    return ", ".join(map(str, patterns))
 
 
-def settings_of(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Every setting of a network by name: those given, then those of the preset, then the defaults; one statistic is a text."""
-    defaults = {
-        p.name: p.default
-        for p in signature(IncidenceNet).parameters.values()
-        if p.kind is p.KEYWORD_ONLY
-    }
-    found = {**defaults, **find_preset(name).settings, **settings}
-    return {
-        key: value[0] if isinstance(value, (tuple, list)) and len(value) == 1 else value
-        for key, value in found.items()
-    }
+def _listed(tensors: Sequence[Pattern] | Mapping[str, int]) -> str:
+    return ", ".join(f"`{tensor}`" for tensor in tensors) or "nothing"

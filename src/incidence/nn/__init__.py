@@ -1,17 +1,17 @@
-"""Layers: the complete linear layer, its kin for other groups, and what a network needs around them."""
+"""Layers: the complete linear layer, its kin for other groups, and what a network needs around
+them.
+"""
 
 from incidence.lazy import uninterrupted
 
 with uninterrupted():
-    from incidence.kernels.aggregate import Aggregation, register_aggregation
-    from incidence.nn import (
-        transfer as transfer,
-    )  # gives the layers their methods restrict_to and project
+    from incidence.engine.aggregate import Aggregation, register_aggregation
     from incidence.nn.attention import Attention
     from incidence.nn.automorphism import AutomorphismLinear
     from incidence.nn.diffusion import Diffusion, Neighbours
     from incidence.nn.exchangeable import Exchangeable
     from incidence.nn.gate import Gate
+    from incidence.nn.harmonic import Harmonic
     from incidence.nn.linear import Linear
     from incidence.nn.masked import MaskedLinear
     from incidence.nn.modules import Activation, BatchNorm, Dropout, LayerNorm, Residual, Sequential
@@ -29,6 +29,7 @@ __all__ = [
     "Dropout",
     "Exchangeable",
     "Gate",
+    "Harmonic",
     "LayerNorm",
     "Linear",
     "MaskedLinear",

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from incidence.algebra.maps import EquivariantMap, Operation
+from incidence.engine.aggregate import AGGREGATIONS
 from incidence.errors import IncidenceError
-from incidence.kernels.aggregate import AGGREGATIONS
 
 __all__ = ["Aggr", "as_aggr", "by_operation"]
 
@@ -32,7 +32,8 @@ def by_operation(
                 or not 0 <= number < m.dimension
             ):
                 raise IncidenceError(
-                    f"aggr= maps numbers of operations, 0 to {m.dimension - 1}, to aggregations; got {number!r}."
+                    f"aggr= maps numbers of operations, 0 to {m.dimension - 1}, to aggregations;"
+                    f" got {number!r}."
                 )
     numbers = sorted(number for listed in kept.values() for number in listed)
     chosen = {

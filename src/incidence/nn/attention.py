@@ -1,4 +1,6 @@
-r"""`Attention`: every entry of one tensor looks at entries of another, along the entries of a third."""
+r"""`Attention`: every entry of one tensor looks at entries of another, along the entries of a
+third.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from incidence.algebra.grammar import Face, TensorSyntax, make_face
-from incidence.algebra.groups import key_faces
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
+from incidence.algebra.products import key_faces
 from incidence.errors import IncidenceError
 from incidence.nn.functional import linked, plan_einsum, plan_softmax, softmax
 from incidence.nn.linear import as_channels
@@ -25,26 +27,34 @@ __all__ = ["Attention"]
 
 
 class Attention(Planned):
-    r"""Attention along the entries of a tensor: `(i j)` over `j` lets every node i look at the nodes j of its present pairs.
+    r"""Attention along the entries of a tensor: `(i j)` over `j` lets every node i look at the
+    nodes j of its present pairs.
 
-    With queries $q$ at what is left of an entry without the letters of `over`, keys $k$ and values $v$ at those letters, and for each head
+    With queries $q$ at what is left of an entry without the letters of `over`, keys $k$ and values
+    $v$ at those letters, and for each head
 
-    $$s = q_i \cdot k_j / \sqrt{d} + b_{ij}, \quad w = \mathrm{softmax}_j(s), \quad y_i = \sum_j w_{ij} v_j.$$
+    $$
+    s = q_i \cdot k_j / \sqrt{d} + b_{ij}, \quad w = \mathrm{softmax}_j(s), \quad
+    y_i = \sum_j w_{ij} v_j.
+    $$
 
     Neither scores nor weighted values are ever listed entry by entry with all their channels.
 
     Args:
         pattern: Along what: `(i j)`; `v e:edge` for nodes and hyperedges; `(i j k)`, and so on.
-        over: The letters that are looked at: `j`. What is left of the pattern is where queries are and the output is: `i`.
+        over: The letters that are looked at: `j`. What is left of the pattern is where queries are
+            and the output is: `i`.
         in_channels: Of queries and values: for both, or a dict by tensor.
         out_channels: Of the output; a multiple of `heads`.
         heads: How many heads.
-        edge_channels: Of features of the pattern itself, which are mapped to a bias b of the scores of every head; none if not given.
+        edge_channels: Of features of the pattern itself, which are mapped to a bias b of the scores
+            of every head; none if not given.
         dropout: The probability with which weights are set to 0 while training.
         device, dtype: Of the parameters.
 
     Shape:
-        x: (entries, channels): one tensor where queries and values are one and there are no edge features, else a dict by tensor.
+        x: (entries, channels): one tensor where queries and values are one and there are no edge
+            features, else a dict by tensor.
         Output: (entries, out_channels) of the tensor of the queries.
 
     Example:
@@ -96,7 +106,8 @@ class Attention(Planned):
             != edge_channels
         ):
             raise IncidenceError(
-                f"`{pattern}` is what is looked at too, with {widths[self.pattern]} channels: edge_channels is as many."
+                f"`{pattern}` is what is looked at too, with {widths[self.pattern]} channels:"
+                " edge_channels is as many."
             )
         self.in_channels = widths
         self.map = EquivariantMap.between(widths, [self.queries])
@@ -128,14 +139,14 @@ class Attention(Planned):
             self._by_head(m(u))
             for m, u in ((self.query, at_queries), (self.key, at_values), (self.value, at_values))
         )
+        # (entries, heads)
         scores = linked(self._texts[0], [q / sqrt(q.shape[2]), k], structure, (self.heads, 1))[
             :, :, 0
-        ]  # (entries, heads)
+        ]
         scores = scores if self.edge is None else scores + self.edge(at_edges)
         weights = self.dropout(softmax(scores, str(self.pattern), self.over, structure), structure)
-        y = linked(
-            self._texts[1], [weights[:, :, None].to(v.dtype), v], structure
-        )  # (entries, heads, channels of a head)
+        # (entries, heads, channels of a head)
+        y = linked(self._texts[1], [weights[:, :, None].to(v.dtype), v], structure)
         found: Tensor = self.out(y.flatten(1))
         return found
 
@@ -146,9 +157,8 @@ class Attention(Planned):
         return as_list(list(self.in_channels), x, structure, list(self.in_channels.values()))
 
     def _by_head(self, x: Tensor) -> Tensor:
-        return x.view(
-            x.shape[0], self.heads, x.shape[1] // self.heads
-        )  # (entries, heads, channels of a head)
+        # (entries, heads, channels of a head)
+        return x.view(x.shape[0], self.heads, x.shape[1] // self.heads)
 
     def plan(self, structure: Structure) -> None:
         """Makes the index lists for a structure: needed before tracing."""

@@ -1,8 +1,10 @@
-r"""`AutomorphismLinear`: the complete linear layer of one given structure, equivariant to its automorphisms."""
+r"""`AutomorphismLinear`: the complete linear layer of one given structure, equivariant to its
+automorphisms.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -10,8 +12,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from incidence.algebra.maps import EquivariantMap
+from incidence.engine.bags import bag_sum
 from incidence.errors import IncidenceError
-from incidence.kernels.bags import bag_sum
 from incidence.nn.linear import as_channels
 from incidence.nn.tensors import (
     Values,
@@ -22,6 +24,7 @@ from incidence.nn.tensors import (
     assert_unoriented,
     per_tensor,
 )
+from incidence.nn.transferable import Transferable
 from incidence.notebook import html_of
 from incidence.structure import Structure
 from incidence.symmetry import Group, automorphisms
@@ -30,27 +33,31 @@ from incidence.symmetry.pairs import PairBags, pair_bags, pair_orbits
 __all__ = ["AutomorphismLinear"]
 
 
-class AutomorphismLinear(nn.Module):
-    r"""Every linear map between tensors of one structure that commutes with a group that keeps it, such as $\mathrm{Aut}(X)$.
+class AutomorphismLinear(Transferable, nn.Module):
+    r"""Every linear map between tensors of one structure that commutes with a group that keeps it,
+    such as $\mathrm{Aut}(X)$.
 
     The weights are shared along the orbits o of the group on pairs of an output and an input entry,
 
     $$y_e = b_{\mathrm{orbit}(e)} + \sum_o \Big(\sum_{f : (e, f) \in o} x_f\Big) W_o.$$
 
-    Elements of the group are never listed; memory is linear in the pairs of entries. The layer belongs to its structure: it takes
-    that structure, or a batch of copies of it.
+    Elements of the group are never listed; memory is linear in the pairs of entries. The layer
+    belongs to its structure: it takes that structure, or a batch of copies of it.
 
     Args:
         structure: The structure.
-        text: The map, for example `i {i j k} -> i {i j k}`; all its tensors are tensors of the structure.
+        text: The map, for example `i {i j k} -> i {i j k}`; all its tensors are tensors of the
+            structure.
         in_channels: For all inputs, or a dict by tensor.
         out_channels: For all outputs, or a dict by tensor.
-        group: The group, or a list of generators, which keep all tensors of the structure; its automorphisms if not given.
+        group: The group, or a list of generators, which keep all tensors of the structure; its
+            automorphisms if not given.
         bias: Whether to add a bias for each orbit of output entries.
         device, dtype: Of the parameters.
 
     Shape:
-        x: (entries, in_channels) in the order of the structure, or a dict of such; likewise the output.
+        x: (entries, in_channels) in the order of the structure, or a dict of such; likewise the
+            output.
 
     Example:
         >>> ring = Structure(6, {"(i j)": torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]])})
@@ -79,7 +86,8 @@ class AutomorphismLinear(nn.Module):
         self.map = text if isinstance(text, EquivariantMap) else EquivariantMap(text)
         assert_unoriented(
             self.map,
-            "AutomorphismLinear shares weights along orbits of pairs of entries, which have no signs",
+            "AutomorphismLinear shares weights along orbits of pairs of entries, which have no"
+            " signs",
         )
         self.structure = structure
         self.group = _as_group(structure, group)
@@ -129,7 +137,9 @@ class AutomorphismLinear(nn.Module):
         return "bias" if len(self._pairs) == 1 else f"bias_{target}"
 
     def reset_parameters(self) -> None:
-        """Draws the weights anew, so that all orbits of pairs add the same variance and the output has that of the input."""
+        """Draws the weights anew, so that all orbits of pairs add the same variance and the output
+        has that of the input.
+        """
         with torch.no_grad():
             for (s, t), orbits in self.pair_orbits.items():
                 home = self.entry_orbits[t][orbits.ys]
@@ -159,7 +169,8 @@ class AutomorphismLinear(nn.Module):
         for v in xs:
             if v.dtype != dtype:
                 raise IncidenceError(
-                    f"the features are {v.dtype} and the layer is {dtype}: convert one, for example with layer.to({v.dtype})."
+                    f"the features are {v.dtype} and the layer is {dtype}: convert one, for example"
+                    f" with layer.to({v.dtype})."
                 )
         # Copies become channels: (copies x entries, in) -> (entries, copies x in).
         wide = [v.view(copies, -1, v.shape[1]).transpose(0, 1).flatten(1) for v in xs]
@@ -169,7 +180,8 @@ class AutomorphismLinear(nn.Module):
                 _shared_product(v, getattr(self, self.weight_name(s, t)), self._bags[s, t], copies)
                 for s, v in enumerate(wide)
             ]
-            y = torch.stack(terms).sum(0) if len(terms) > 1 else terms[0]  # (entries, copies, out)
+            # (entries, copies, out)
+            y = torch.stack(terms).sum(0) if len(terms) > 1 else terms[0]
             bias = getattr(self, self.bias_name(t))
             y = y if bias is None else y + bias[self.entry_orbits[t]][:, None]
             ys.append(y.transpose(0, 1).reshape(-1, channels))
@@ -180,16 +192,12 @@ class AutomorphismLinear(nn.Module):
         if structure is not self._copies:
             if not all(part == self.structure for part in structure):
                 raise IncidenceError(
-                    f"this layer belongs to one structure, {self.structure!r}, and takes features on it or on a batch of copies of it; "
-                    f"got another: {structure!r}. Make a layer for that one, or use inc.nn.Linear, which fits all."
+                    f"this layer belongs to one structure, {self.structure!r}, and takes features"
+                    f" on it or on a batch of copies of it; got another: {structure!r}. Make a"
+                    " layer for that one, or use inc.nn.Linear, which fits all."
                 )
             self._copies = structure
         return structure.num_structures
-
-    restrict_to: Callable[..., Any]
-    """`nn.transfer.restrict`, set there: the layer of a smaller group for the same map."""
-    project: Callable[..., Any]
-    """`nn.transfer.project`, set there: the layer of a larger group that is nearest on the entries of the structure."""
 
     def _apply(self, fn: Any, recurse: bool = True) -> AutomorphismLinear:
         """Moves the parameters as torch does, and the structure with its lists along with them."""
@@ -210,7 +218,10 @@ class AutomorphismLinear(nn.Module):
         count = sum(len(orbits.sizes) for orbits in self.pair_orbits.values())
         has_bias = getattr(self, self.bias_name(0)) is not None
         shown = [c[0] if len(set(c)) == 1 else c for c in (self.in_channels, self.out_channels)]
-        return f"{str(self.map)!r}, {shown[0]}, {shown[1]}, bias={has_bias}, orbits={count}, group of order {self.group.order}"
+        return (
+            f"{str(self.map)!r}, {shown[0]}, {shown[1]}, bias={has_bias}, orbits={count}, group of"
+            f" order {self.group.order}"
+        )
 
 
 def _as_group(structure: Structure, group: Group | Iterable[Any] | None) -> Group:
@@ -223,27 +234,28 @@ def _as_group(structure: Structure, group: Group | Iterable[Any] | None) -> Grou
             or not getattr(group, "ndim", 1)
         ):
             raise IncidenceError(
-                f"group= is a Group or a list of generators, permutations of the nodes; got {group!r}. Leave it out for all automorphisms."
+                "group= is a Group or a list of generators, permutations of the nodes; got"
+                f" {group!r}. Leave it out for all automorphisms."
             )
         return Group(structure, group)
     if group.structure is not structure:
         for pattern in structure.patterns:
-            group.permutations(
-                pattern, structure
-            )  # refuses generators that do not keep the entries
+            # refuses generators that do not keep the entries
+            group.permutations(pattern, structure)
     return group
 
 
 def _shared_product(x: Tensor, weight: Tensor, bags: PairBags, copies: int) -> Tensor:
-    """The sum of every bag of inputs, times the weight of its orbit; shape (outputs, copies, out)."""
+    """The sum of every bag of inputs, times the weight of its orbit; shape (outputs,
+    copies, out).
+    """
     sums: Tensor = _BagSum.apply(x, bags)  # type: ignore[no-untyped-call]
     num_in, num_out = weight.shape[1:]
     parts, start = [sums.new_zeros(0, copies, num_out)], 0
     for orbits, entries, slots, rows in bags.alike:
         stop = start + orbits * entries * slots
-        rows_in = (
-            sums[start:stop].view(orbits, entries, slots, copies, num_in).transpose(2, 3)
-        )  # (orbits, entries, copies, slots, in)
+        # (orbits, entries, copies, slots, in)
+        rows_in = sums[start:stop].view(orbits, entries, slots, copies, num_in).transpose(2, 3)
         matrices = weight.index_select(0, rows).view(orbits, slots * num_in, num_out)
         parts.append(
             torch.bmm(rows_in.reshape(orbits, entries * copies, slots * num_in), matrices).view(
@@ -255,7 +267,9 @@ def _shared_product(x: Tensor, weight: Tensor, bags: PairBags, copies: int) -> T
 
 
 class _BagSum(torch.autograd.Function):
-    """Sums over bags. Their gradient is one too, of the transposed bags, so that all derivatives are there."""
+    """Sums over bags. Their gradient is one too, of the transposed bags, so that all derivatives
+    are there.
+    """
 
     @staticmethod
     def forward(x: Tensor, bags: PairBags) -> Tensor:

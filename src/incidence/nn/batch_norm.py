@@ -8,33 +8,31 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-__all__ = ["RowNorm", "RowRms"]
+__all__ = ["RowNorm", "RowRms", "is_spread"]
 
 
-_LEAST = 1e-10
-"""The mean square up to which values are rounding: a norm would blow them up, and the next one again, until they count."""
+_LEAST = 1e-8
+"""The mean square up to which values are rounding: a norm would blow them up, and the next one
+again, until they count.
+"""
 
 
 class RowNorm(nn.BatchNorm1d):
     """Batch normalisation over rows, (rows, channels).
 
-    A channel that is the same in all rows, as where all nodes look alike, would be centred to its rounding: it is divided by its size and
-    not centred. The running statistics are those that rows were normalised by, plain means over the first batches, so that nothing is left
-    of what they started from. They serve where there is one row, which has no spread, or none. Set `is_shared` to take the statistics over
-    the rows of all processes, as one process would; torch's own module for that needs GPUs.
+    A channel that is the same in all rows, as where all nodes look alike, would be centred to its
+    rounding: it is divided by its size and not centred. The running statistics are those that rows
+    were normalised by, plain means over the first batches, so that nothing is left of what they
+    started from. They serve where there is one row, which has no spread, or none. Set `is_shared`
+    to take the statistics over the rows of all processes, as one process would; torch's own module
+    for that needs GPUs.
     """
 
     is_shared = False
 
     def forward(self, x: Tensor) -> Tensor:
         """The normalised rows."""
-        if (
-            self.training
-            and self.is_shared
-            and dist.is_available()
-            and dist.is_initialized()
-            and dist.get_world_size() > 1
-        ):
+        if self.training and is_spread(self):
             return self._over_all(x)
         if self.training and len(x) > 1:
             return self._over_these(x)
@@ -95,11 +93,12 @@ class RowNorm(nn.BatchNorm1d):
 
 
 class RowRms(nn.Module):
-    r"""Values divided by their root mean square over rows, (rows, channels), and scaled: $y = x\, w / \sqrt{\overline{x^2} + \epsilon}$.
+    r"""Values divided by their root mean square over rows, (rows, channels), and scaled: $y = x\, w
+    / \sqrt{\overline{x^2} + \epsilon}$.
 
-    It is what batch normalisation is for values with a sign, whose mean over rows means nothing. What is 0 but for rounding becomes 0.
-    No row has no root mean square: then the running mean square serves. One row has one, but would only learn its sign: there it serves,
-    too.
+    It is what batch normalisation is for values with a sign, whose mean over rows means nothing.
+    What is 0 but for rounding becomes 0. No row has no root mean square: then the running mean
+    square serves. One row has one, but would only learn its sign: there it serves, too.
     """
 
     is_shared = False
@@ -125,14 +124,8 @@ class RowRms(nn.Module):
         """The mean square of these rows, which is learned, or the running one."""
         if not self.training:
             return self.running_square
-        is_spread = (
-            self.is_shared
-            and dist.is_available()
-            and dist.is_initialized()
-            and dist.get_world_size() > 1
-        )
         count, total = len(x), x.square().sum(0)
-        if is_spread:
+        if is_spread(self):
             counts = x.new_full((1,), count)
             dist.all_reduce(counts)
             count, total = int(counts), _all_sum(total)
@@ -148,8 +141,16 @@ class RowRms(nn.Module):
         return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}"
 
 
+def is_spread(norm: RowNorm | RowRms) -> bool:
+    """Return whether a norm takes its statistics over the rows of several processes."""
+    is_running = norm.is_shared and dist.is_available() and dist.is_initialized()
+    return is_running and dist.get_world_size() > 1
+
+
 def _can_ask(x: Tensor) -> bool:
-    """Whether numbers of a tensor can be looked at at once; elsewhere that takes longer than to compute something twice."""
+    """Whether numbers of a tensor can be looked at at once; elsewhere that takes longer than to
+    compute something twice.
+    """
     return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
@@ -164,7 +165,9 @@ def _all_sum(x: Tensor) -> Tensor:
 
 
 class _AllSum(torch.autograd.Function):
-    """The sum over all processes; the gradient of a sum of their losses is the sum of their gradients."""
+    """The sum over all processes; the gradient of a sum of their losses is the sum of their
+    gradients.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

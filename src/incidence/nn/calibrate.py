@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from incidence.kernels.aggregate import Aggregation
-from incidence.kernels.engine import apply
+from incidence.engine.aggregate import Aggregation
+from incidence.engine.layer import Operator, apply
+from incidence.engine.plan import Plan, plan_of
+from incidence.engine.weights import Products, WeightLayout
 from incidence.nn.tensors import Values, as_list
-from incidence.plans import plan_of
-from incidence.plans.program import WeightLayout, compile_map
-from incidence.structure.data import orbit_rows
+from incidence.structure.arrange import orbit_rows
 
 if TYPE_CHECKING:
     from incidence.nn.linear import Linear
-    from incidence.plans import Plan
     from incidence.structure import Structure
 
 __all__ = ["calibrate"]
@@ -28,14 +27,14 @@ _CANCELLED = 1e-5  # of what a term would be if nothing cancelled: what is left 
 
 @torch.no_grad()
 def calibrate(layer: Linear, x: Values | Mapping[str, Tensor], structure: Structure) -> None:
-    """Divides the weight of every operation by the root mean square of its term; terms that are 0, but for rounding, are left alone.
+    """Divides the weight of every operation by the root mean square of its term; terms that are 0,
+    but for rounding, are left alone.
 
     The term of an operation is what it gives before its weight, on the entries of its output orbit.
     """
     xs = as_list(layer.map.inputs, x, structure, [None if c < 0 else c for c in layer.in_channels])
     layer._materialize(xs)
-    xs = layer._padded(xs)
-    plan, layout = plan_of(structure, layer._layout(structure)), layer._weight_layout
+    plan, layout = plan_of(structure, layer._products.layout), layer._weight_layout
     for pair, weight in zip(layout.pairs, layer._weights(), strict=True):
         rows = weight.view(-1, *weight.shape[-2:])  # one for each operation and aggregation
         for row, (number, aggr) in zip(rows, layout.terms(pair), strict=True):
@@ -65,13 +64,14 @@ def _scale(
     kept: dict[tuple[int, int], tuple[int, ...]] = {
         other: (number,) if other == pair else () for other in layer._weight_layout.pairs
     }
-    program = compile_map(WeightLayout(layer.map, kept), plan, (aggregation,))
+    products = Products(WeightLayout(layer.map, kept), [aggregation.keeps_entry])
+    operator = Operator(products, (aggregation,), plan)
     eye = torch.eye(width, dtype=xs[s].dtype, device=xs[s].device)[None]
     weights = [
         eye if other == pair else xs[other[0]].new_zeros(0, xs[other[0]].shape[1], width)
         for other in kept
     ]
-    ys = apply(program, xs, weights, [None] * len(layer.map.outputs))
+    ys = apply(operator, xs, weights, [None] * len(layer.map.outputs))
     rows = orbit_rows(structure, layer.map.outputs[t])[layer.map.operations[number].target.number]
     return _rms(ys[t], len(rows) * layer.in_channels[s])
 

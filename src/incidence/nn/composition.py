@@ -1,4 +1,6 @@
-"""What modules make of tensors one after the other: which are called with a structure, and which tensors come out of each."""
+"""What modules make of tensors one after the other: which are called with a structure, and which
+tensors come out of each.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +18,23 @@ __all__ = ["Side", "act_on_all", "follow", "follow_all", "takes_structure", "unk
 
 
 def takes_structure(module: nn.Module) -> bool:
-    """Whether a module is called with a structure: whether its `forward` needs a second argument, or calls one `structure`."""
+    """Whether a module is called with a structure: whether its `forward` needs a second argument,
+    or calls one `structure`.
+    """
     inner = _inner(module)
     if "forward" in inner.__dict__:  # someone has put another in its place
         return _num_needed(inner.forward) >= 2
     return _num_needed(type(inner).forward) >= 3  # with `self`
 
 
-_NEEDED: dict[
-    Callable[..., Any], int
-] = {}  # a plain dict: torch.compile does not trace through a cache
+# a plain dict: torch.compile does not trace through a cache
+_NEEDED: dict[Callable[..., Any], int] = {}
 
 
 def _num_needed(function: Callable[..., Any]) -> int:
-    """How many arguments a function is to be given by position; finding out takes longer than many a module."""
+    """How many arguments a function is to be given by position; finding out takes longer than many
+    a module.
+    """
     if function not in _NEEDED:
         parameters = inspect.signature(function).parameters.values()
         by_position = [
@@ -57,7 +62,8 @@ def unknown(patterns: Sequence[Pattern]) -> Side:
 
 
 def follow_all(modules: Iterable[nn.Module], side: Side | None) -> Side | None:
-    """The tensors that modules make of those of a side, one after the other; if these are not told, of those that the modules read.
+    """The tensors that modules make of those of a side, one after the other; if these are not told,
+    of those that the modules read.
 
     Raises:
         IncidenceError: A module would lose the sign of an oriented tensor.
@@ -72,7 +78,8 @@ def follow_all(modules: Iterable[nn.Module], side: Side | None) -> Side | None:
 def follow(module: nn.Module, side: Side | None) -> Side | None:
     """The tensors that a module makes of those of a side; None where they are not known.
 
-    A module of ours says it itself; one with a map gives its outputs; any other that is called without a structure acts on every tensor.
+    A module of ours says it itself; one with a map gives its outputs; any other that is called
+    without a structure acts on every tensor.
 
     Raises:
         IncidenceError: It would lose the sign of an oriented tensor.
@@ -90,15 +97,18 @@ def follow(module: nn.Module, side: Side | None) -> Side | None:
 
 
 def _assert_same_orientation(module: nn.Module, side: Side | None) -> None:
-    """A lone tensor is handed on without its pattern: read by another, its values would lose their signs, or have the opposite ones."""
+    """A lone tensor is handed on without its pattern: read by another, its values would lose their
+    signs, or have the opposite ones.
+    """
     reads = _reads(module)
     if side is None or reads is None or not len(side.patterns) == len(reads) == 1:
         return
     given, read = side.patterns[0].unnamed(), reads[0].unnamed()
     if given != read and (given.is_oriented or read.is_oriented):
         raise IncidenceError(
-            f"{type(module).__name__} reads `{read}`, and what comes in is `{given}`: values of oriented faces have signs, which others "
-            f"have not. Put `inc.nn.Linear('{given} -> {read}', ...)` between them, or use one pattern."
+            f"{type(module).__name__} reads `{read}`, and what comes in is `{given}`: values of"
+            f" oriented faces have signs, which others have not. Put `inc.nn.Linear('{given} ->"
+            f" {read}', ...)` between them, or use one pattern."
         )
 
 
@@ -119,7 +129,9 @@ def _inner(module: nn.Module) -> nn.Module:
 
 
 def _read_side(modules: Iterable[nn.Module]) -> Side | None:
-    """The tensors that the first module that tells reads, if all before it leave them what they are."""
+    """The tensors that the first module that tells reads, if all before it leave them what they
+    are.
+    """
     for module in _leaves(modules):
         patterns = _reads(module)
         if patterns is not None:

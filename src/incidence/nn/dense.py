@@ -12,8 +12,8 @@ from torch import Tensor
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.orbit import placement_sign, placements
 from incidence.algebra.pattern import Pattern
+from incidence.engine.dense import Choices, DenseOrbit, DenseSource, choices, spread, write_orbits
 from incidence.errors import IncidenceError
-from incidence.kernels.dense import Choices, DenseOrbit, DenseSource, choices, spread, write_orbits
 from incidence.nn.tensors import Values, as_values, key_of, per_tensor
 
 if TYPE_CHECKING:
@@ -29,12 +29,14 @@ def dense_layer(
     m = layer.map
     if m.is_open:
         raise IncidenceError(
-            f"`{m}` has open faces: there is no dense layout for them. Use the layer on a structure."
+            f"`{m}` has open faces: there is no dense layout for them. Use the layer on a"
+            " structure."
         )
     if len(m.inputs) > 1 and not isinstance(x, Mapping):
         keys = ", ".join(repr(key_of(p)) for p in m.inputs)
         raise IncidenceError(
-            f"the input has {len(m.inputs)} tensors: pass a dict with the keys {keys}; got {type(x).__name__}."
+            f"the input has {len(m.inputs)} tensors: pass a dict with the keys {keys}; got"
+            f" {type(x).__name__}."
         )
     xs = per_tensor(m.inputs, x, "the input")
     counts = _num_nodes(layer, xs, num_nodes)
@@ -80,9 +82,10 @@ def _terms(
             [row for _, _, _, members in groups for row, _, _ in members], device=weight.device
         )
         width = weight.shape[-1]
+        # (in, rows x out), group by group
         every = (
             weight.view(-1, *weight.shape[-2:]).transpose(0, 1).index_select(1, order).flatten(1)
-        )  # (in, rows x out), group by group
+        )
         matrices = every.split([len(members) * width for _, _, _, members in groups], dim=1)
         for (source, counts, aggr, members), matrix in zip(groups, matrices, strict=True):
             products = (parts[source].pool(counts, layer._aggregations[aggr]) @ matrix).split(
@@ -99,8 +102,9 @@ _Group = tuple[int, tuple[int, ...], int, list[_Member]]
 
 @lru_cache(maxsize=256)
 def _grouped(m: EquivariantMap, s: int, t: int, terms: tuple[tuple[int, int], ...]) -> list[_Group]:
-    """The operations from an input to an output by what they pool: source orbit, how many nodes of each class they match, and the
-    aggregation; and for each operation its row in the weight, the target orbit, and the output nodes it may be read at.
+    """The operations from an input to an output by what they pool: source orbit, how many nodes of
+    each class they match, and the aggregation; and for each operation its row in the weight, the
+    target orbit, and the output nodes it may be read at.
     """
     grouped: dict[tuple[int, tuple[int, ...], int], list[_Member]] = {}
     targets = dense_orbits(m.outputs[t])
@@ -142,7 +146,8 @@ def _num_nodes(
         isinstance(num_nodes, int) and num_nodes < 0
     ):
         raise IncidenceError(
-            f"num_nodes is an integer of at least 0, or a mapping from sort to integer; got {num_nodes!r}."
+            "num_nodes is an integer of at least 0, or a mapping from sort to integer; got"
+            f" {num_nodes!r}."
         )
     counts = (
         dict.fromkeys(m.sorts, num_nodes) if isinstance(num_nodes, int) else dict(num_nodes or {})
@@ -158,15 +163,18 @@ def _num_nodes(
         dtype = layer._weights()[0].dtype
         if not x.is_floating_point():
             raise IncidenceError(
-                f"the dense tensor of `{pattern}` must be of a floating type; got {x.dtype}. Convert it with `.float()`."
+                f"the dense tensor of `{pattern}` must be of a floating type; got {x.dtype}."
+                " Convert it with `.float()`."
             )
         if x.shape[0] != xs[0].shape[0]:
             raise IncidenceError(
-                f"dense tensors have one batch size; got {xs[0].shape[0]}, and {x.shape[0]} for `{pattern}`."
+                f"dense tensors have one batch size; got {xs[0].shape[0]}, and {x.shape[0]} for"
+                f" `{pattern}`."
             )
         if x.dtype != dtype:
             raise IncidenceError(
-                f"the dense tensor of `{pattern}` is {x.dtype} and the layer is {dtype}: convert one of them."
+                f"the dense tensor of `{pattern}` is {x.dtype} and the layer is {dtype}: convert"
+                " one of them."
             )
         if channels >= 0 and x.shape[-1] != channels:
             raise IncidenceError(
@@ -176,7 +184,8 @@ def _num_nodes(
             if counts.setdefault(sort, size) != size:
                 there = f"there are {counts[sort]} of sort `{sort}`"
                 raise IncidenceError(
-                    f"the dense tensor of `{pattern}` has {size} nodes on the axis of `{letter}`, but {there}."
+                    f"the dense tensor of `{pattern}` has {size} nodes on the axis of `{letter}`,"
+                    f" but {there}."
                 )
     missing = [sort for sort in m.sorts if sort not in counts]
     if missing:

@@ -1,4 +1,6 @@
-"""What nodes take over from their surroundings, without a weight: `Diffusion`, steps of averaging, and `Neighbours`, sums."""
+"""What nodes take over from their surroundings, without a weight: `Diffusion`, steps of averaging,
+and `Neighbours`, sums.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +12,30 @@ from torch import Tensor
 
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
-from incidence.errors import IncidenceError
-from incidence.kernels.diffusion import (
+from incidence.engine.diffusion import (
     Neighbourhoods,
     diffuse,
     plain_diffuse,
     plain_sum_around,
     sum_around,
 )
-from incidence.kernels.traced import unplanned
+from incidence.engine.plain import refused
+from incidence.errors import IncidenceError
 from incidence.nn.composition import Side, unknown
 from incidence.nn.incident import Incident
 from incidence.nn.tensors import Values, as_list, as_side, key_of
 from incidence.structure import Structure
 from incidence.structure.data import cache_of
 from incidence.structure.incidences import incidences
-from incidence.structure.pytree import flat_of
+from incidence.structure.pytree import traced
 
 __all__ = ["Diffusion", "Neighbours"]
 
 
 class Surroundings(Incident):
-    """A linear map of nodes along the entries that join them, `steps` times; which one, `_step` says, and `_plain_step` while tracing."""
+    """A linear map of nodes along the entries that join them, `steps` times; which one, `_step`
+    says, and `_plain_step` while tracing.
+    """
 
     _step = staticmethod(diffuse)
     _plain_step = staticmethod(plain_diffuse)
@@ -50,7 +54,8 @@ class Surroundings(Incident):
         if missing is not None or not links:
             what = f"no nodes of sort `{missing}`" if links else "nothing that joins nodes"
             raise IncidenceError(
-                f"nodes take over what is around them along entries, and `{text}` has {what}: add it, as in `i, {{i j}}`."
+                f"nodes take over what is around them along entries, and `{text}` has {what}: add"
+                " it, as in `i, {i j}`."
             )
 
     def of_nodes(self, values: Mapping[str, Tensor], structure: Structure) -> dict[str, Tensor]:
@@ -66,13 +71,13 @@ class Surroundings(Incident):
         return {key: parts[sort] for sort, key in self.nodes.items()}
 
     def _traced(self, values: Mapping[str, Tensor], structure: Structure) -> dict[str, Tensor]:
-        rows, flat = self._rows(values), flat_of(structure, self._key)
+        rows, lists = self._rows(values), traced(structure, self._key)
         stacked = torch.cat(rows) if len(rows) > 1 else rows[0]  # (nodes of all sorts, channels)
         for _ in range(self.steps):
             stacked = (
-                unplanned(stacked, *stacked.shape)
-                if flat is None
-                else self._plain_step(stacked, *flat.tensors)
+                refused(None, stacked, *stacked.shape)
+                if lists is None
+                else self._plain_step(stacked, *lists.tensors)
             )
         parts = stacked.split([one.shape[0] for one in rows]) if len(rows) > 1 else [stacked]
         return {
@@ -88,14 +93,18 @@ class Surroundings(Incident):
 
 
 class Diffusion(Surroundings):
-    r"""Every node keeps half of its row and takes half from its surroundings, so often as there are steps; nothing is learned.
+    r"""Every node keeps half of its row and takes half from its surroundings, so often as there are
+    steps; nothing is learned.
 
-    One step is $y_i = \frac12 x_i + \frac1{2 d_i} \sum_{e \ni i} \frac1{|e| - 1} \sum_{j \in e, j \ne i} x_j$, half of the mean over the
-    $d_i$ entries that node i lies in of the mean of their other nodes, be they edges, hyperedges, faces or rows of a table; a node in no
-    entry keeps its row. Where few labels are known and neighbours are alike, it does what a network would have to learn.
+    One step is $y_i = \frac12 x_i + \frac1{2 d_i} \sum_{e \ni i} \frac1{|e| - 1} \sum_{j \in e, j
+    \ne i} x_j$, half of the mean over the $d_i$ entries that node i lies in of the mean of their
+    other nodes, be they edges, hyperedges, faces or rows of a table; a node in no entry keeps its
+    row. Where few labels are known and neighbours are alike, it does what a network would have to
+    learn.
 
     Args:
-        text: The tensors, such as `i, {i j}`: nodes, which change, and those that join them, which do not.
+        text: The tensors, such as `i, {i j}`: nodes, which change, and those that join them, which
+            do not.
         steps: How often.
 
     Raises:
@@ -103,7 +112,8 @@ class Diffusion(Surroundings):
 
     Example:
         >>> s = Structure(3, {"{i j}": [[0, 1], [1, 2]]})
-        >>> Diffusion("i, {i j}")({"i": torch.tensor([[0.0], [4.0], [8.0]]), "{i j}": torch.ones(2, 1)}, s)["i"].flatten()
+        >>> x = {"i": torch.tensor([[0.0], [4.0], [8.0]]), "{i j}": torch.ones(2, 1)}
+        >>> Diffusion("i, {i j}")(x, s)["i"].flatten()
         tensor([2., 4., 6.])
     """
 
@@ -135,11 +145,13 @@ class Diffusion(Surroundings):
 
 
 class Neighbours(Surroundings):
-    r"""For every node the sum over its neighbours, divided by the root of their number; nothing is learned.
+    r"""For every node the sum over its neighbours, divided by the root of their number; nothing is
+    learned.
 
-    $y_i = \frac1{\sqrt{d_i}} \sum_{e \ni i} \frac1{|e| - 1} \sum_{j \in e, j \ne i} x_j$, over the $d_i$ entries that node i lies in, of
-    the mean of their other nodes; 0 for a node in no entry. A mean would forget how many neighbours there are, and a sum would be large
-    where there are many: independent neighbours of variance 1 have a y of variance 1.
+    $y_i = \frac1{\sqrt{d_i}} \sum_{e \ni i} \frac1{|e| - 1} \sum_{j \in e, j \ne i} x_j$, over the
+    $d_i$ entries that node i lies in, of the mean of their other nodes; 0 for a node in no entry. A
+    mean would forget how many neighbours there are, and a sum would be large where there are many:
+    independent neighbours of variance 1 have a y of variance 1.
 
     Args:
         text: Nodes, and what joins them, such as `i, {i j}`. Only nodes have values.

@@ -1,8 +1,10 @@
-r"""`Exchangeable`: the layer of relaxed symmetry, with every dimension of a tensor permuted on its own."""
+r"""`Exchangeable`: the layer of relaxed symmetry, with every dimension of a tensor permuted on its
+own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 from typing import Any
@@ -10,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from incidence.algebra.choice import Choice
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
+from incidence.algebra.selection import Choice
+from incidence.engine.plan import Plan
 from incidence.errors import IncidenceError
 from incidence.nn.linear import Linear
 from incidence.nn.tensors import (
@@ -24,36 +27,42 @@ from incidence.nn.tensors import (
     key_of,
     per_tensor,
 )
+from incidence.nn.transferable import Transferable
 from incidence.notebook import html_of
-from incidence.plans import Plan
 from incidence.structure import Structure
 from incidence.symmetry.relax import Relaxation
 
 __all__ = ["Exchangeable"]
 
 
-class Exchangeable(nn.Module):
-    r"""The layer that is equivariant to a product of symmetric groups, one for each dimension of a tensor.
+class Exchangeable(Transferable, nn.Module):
+    r"""The layer that is equivariant to a product of symmetric groups, one for each dimension of a
+    tensor.
 
-    A tensor of order D has $2^D$ operations: for every set P of dimensions, sum over those and copy along them,
+    A tensor of order D has $2^D$ operations: for every set P of dimensions, sum over those and copy
+    along them,
 
     $$y = b + \sum_{P \subseteq [D]} \mathrm{Bcast}(\mathrm{Pool}_P(x))\, W_P.$$
 
-    Sums run over the entries that are present, and only those are produced. This is `Linear` with a sort for each dimension: the faces
-    that index a dimension are the nodes of its sort. A dimension that stands in several tensors, such as the edges of
-    `i {i j}, {i j} {i j k}`, is one set. Tensors whose dimensions are letters with sorts, such as `u:user m:movie`, are taken as they
+    Sums run over the entries that are present, and only those are produced. This is `Linear` with a
+    sort for each dimension: the faces that index a dimension are the nodes of its sort. A dimension
+    that stands in several tensors, such as the edges of `i {i j}, {i j} {i j k}`, is one set.
+    Tensors whose dimensions are letters with sorts, such as `u:user m:movie`, are taken as they
     are, so that relational tables share what they name alike.
 
     Args:
-        text: The number D of dimensions, for structures with one tensor of that order; or the tensors, `i {i j}`, which are both input
-            and output; or a map, `i {i j} -> i {i j}, {i j}`.
+        text: The number D of dimensions, for structures with one tensor of that order; or the
+            tensors, `i {i j}`, which are both input and output; or a map, `i {i j} -> i {i j}, {i
+            j}`.
         in_channels, out_channels, aggr, bias, operations, device, dtype: As for `Linear`.
 
     Shape:
-        x: (entries, in_channels) in the order of the structure, or a dict of such; likewise the output.
+        x: (entries, in_channels) in the order of the structure, or a dict of such; likewise the
+            output.
 
     Example:
-        >>> ratings = Structure({"user": 2, "movie": 3}, {"u:user m:movie": torch.tensor([[0, 0, 1], [0, 2, 1]])})
+        >>> rated = torch.tensor([[0, 0, 1], [0, 2, 1]])
+        >>> ratings = Structure({"user": 2, "movie": 3}, {"u:user m:movie": rated})
         >>> layer = Exchangeable("u:user m:movie", 4, 8)
         >>> layer(torch.randn(3, 4), ratings).shape, layer.num_operations
         (torch.Size([3, 8]), 4)
@@ -111,7 +120,7 @@ class Exchangeable(nn.Module):
 
     @property
     def num_operations(self) -> int:
-        """The number of operations: 2^D for one tensor of order D to itself."""
+        """The number of operations, 2^D for one tensor of order D to itself."""
         pairs = product(range(len(self.map.inputs)), range(len(self.map.outputs)))
         return sum(len(self.linear.operations_of(s, t)) for s, t in pairs)
 
@@ -132,8 +141,9 @@ class Exchangeable(nn.Module):
         if len(fitting) != 1:
             there = ", ".join(f"`{p}`" for p in structure.patterns) or "none"
             raise IncidenceError(
-                f"Exchangeable({self.order}) is for structures with one tensor of order {self.order}; there are: {there}. "
-                f"Say which one is meant, as in Exchangeable('u:user m:movie', ...)."
+                f"Exchangeable({self.order}) is for structures with one tensor of order"
+                f" {self.order}; there are: {there}. Say which one is meant, as in"
+                " Exchangeable('u:user m:movie', ...)."
             )
         return fitting[0]
 
@@ -155,9 +165,6 @@ class Exchangeable(nn.Module):
             [y] if isinstance(y, Tensor) else [y[key_of(q)] for q in self.linear.map.outputs],
         )
 
-    restrict_to: Callable[..., Any]
-    """`nn.transfer.restrict`, set there: the layer of a smaller group for the same map."""
-
     _repr_html_ = html_of
 
     def extra_repr(self) -> str:
@@ -176,7 +183,8 @@ def _as_map(text: object) -> tuple[int | None, EquivariantMap]:
         return None, EquivariantMap(text if "->" in text else f"{text} -> {text}")
     if isinstance(text, bool) or not isinstance(text, int) or not 1 <= text <= 8:
         raise IncidenceError(
-            f"Exchangeable takes a number of dimensions, 1 to 8, or the tensors as text; got {text!r}."
+            "Exchangeable takes a number of dimensions, 1 to 8, or the tensors as text; got"
+            f" {text!r}."
         )
     side = " ".join(f"d{k}:dim{k}" for k in range(text))
     return text, EquivariantMap(f"{side} -> {side}")

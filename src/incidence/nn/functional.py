@@ -9,20 +9,23 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.products import ProductText, parse_product
+from incidence.engine.plain import misfit, refused
+from incidence.engine.products.contract import MAX_JOINED, join_plan_of
+from incidence.engine.products.dense import DenseStep, dense_join
+from incidence.engine.products.join import join
+from incidence.engine.products.plain import (
+    group_lists,
+    plain_product,
+    plain_softmax,
+    product_lists,
+    product_program,
+)
+from incidence.engine.products.plan import JoinPlan, JoinStep
+from incidence.engine.products.softmax import groups_of, softmax_of_groups
 from incidence.errors import IncidenceError
-from incidence.kernels.dense_joins import dense_join
-from incidence.kernels.joins import join
-from incidence.kernels.softmax import softmax_of_groups
-from incidence.kernels.traced import unplanned
-from incidence.kernels.traced_joins import flatten_joins, traced_product, traced_softmax
 from incidence.nn.tensors import assert_rows, assert_structure
-from incidence.plans.dense_join import DenseStep
-from incidence.plans.join_plan import JoinPlan, JoinStep
-from incidence.plans.joining import MAX_JOINED
-from incidence.plans.products import groups_of, join_plan_of
 from incidence.structure import Structure
-from incidence.structure.data import cache_of
-from incidence.structure.pytree import Flat, flat_of
+from incidence.structure.pytree import Recorded, recorded, traced
 
 __all__ = [
     "as_limit",
@@ -43,24 +46,30 @@ def einsum(
     structure: Structure | None = None,
     limit: int = MAX_JOINED,
 ) -> Tensor:
-    r"""The product of tensors on a structure, where letters *link* the tensors, as in einsum: a letter is one node throughout the text.
+    r"""The product of tensors on a structure, where letters *link* the tensors, as in einsum: a
+    letter is one node throughout the text.
 
     $$y(r) = \sum_a \prod_k x_k(a(P_k)),$$
 
-    over the assignments a of nodes to all letters for which every entry is present and a(R) is r; assignments that differ by
-    exchanging letters that the text cannot tell apart count once (docs/math.md section 17). In a *map*, as `nn.Linear` takes it, letters
-    of different tensors are unrelated.
+    over the assignments a of nodes to all letters for which every entry is present and a(R) is r;
+    assignments that differ by exchanging letters that the text cannot tell apart count once
+    (docs/math.md section 17). In a *map*, as `nn.Linear` takes it, letters of different tensors are
+    unrelated.
 
     Args:
-        text: `P_1, ..., P_n -> R`, for example `i j, j k -> i k`: the operands and one output. A letter that the output lacks is summed
-            over; one that only the output has is copied along. Tensors are named as everywhere; `i i` reads the diagonal of `i j`.
-        *operands_and_structure: The values of the operands, then the structure: `einsum("i j, j -> i", x, y, s)`.
+        text: `P_1, ..., P_n -> R`, for example `i j, j k -> i k`: the operands and one output. A
+            letter that the output lacks is summed over; one that only the output has is copied
+            along. Tensors are named as everywhere; `i i` reads the diagonal of `i j`.
+        *operands_and_structure: The values of the operands, then the structure: `einsum("i j, j ->
+            i", x, y, s)`.
         structure: The structure, for those who prefer to name it.
-        limit: How many rows a step may look at to join them, before those are left out that the output does not ask for; with more, it
-            is refused before they are made. A plan that is kept with the structure already is used, whatever it took.
+        limit: How many rows a step may look at to join them, before those are left out that the
+            output does not ask for; with more, it is refused before they are made. A plan that is
+            kept with the structure already is used, whatever it took.
 
     Shape:
-        operands: (entries, channels) each, with as many channels, or 1; the output likewise, in the order of the structure.
+        operands: (entries, channels) each, with as many channels, or 1; the output likewise, in the
+            order of the structure.
 
     Raises:
         PatternError: The text is not one of a product.
@@ -71,7 +80,8 @@ def einsum(
         >>> import torch
         >>> s = Structure(3, {"{i j}": [[0, 1, 0], [1, 2, 2]]})
         >>> edges = torch.ones(3, 1)
-        >>> einsum("{i j}, {j k}, {i k} -> i", edges, edges, edges, s).flatten()  # twice the triangles at every node
+        >>> twice_the_triangles = einsum("{i j}, {j k}, {i k} -> i", edges, edges, edges, s)
+        >>> twice_the_triangles.flatten()
         tensor([2., 2., 2.])
     """
     *xs, structure = (
@@ -91,23 +101,26 @@ def einsum(
 def linked(
     text: str, xs: Sequence[Tensor], structure: Structure, shape: Sequence[int] | None = None
 ) -> Tensor:
-    """A product without checks, of factors (entries, *shape of a row) that can be broadcast; summed to `shape`, if given."""
+    """A product without checks, of factors (entries, *shape of a row) that can be broadcast; summed
+    to `shape`, if given.
+    """
     if torch.compiler.is_compiling():
-        flat = flat_of(structure, product_key(text))
-        return (
-            _unplanned(text, xs, shape)
-            if flat is None
-            else traced_product(flat, _in_one_dtype(xs), shape)
-        )
+        lists = traced(structure, product_key(text))
+        why = None if lists is None else misfit(xs, lists.counts)
+        if lists is None or why is not None:
+            return _refused(why, text, xs, shape)
+        return plain_product(lists.program, lists.tensors, _in_one_dtype(xs), shape)
     return _run(join_plan_of(structure, parse_product(text)), _in_one_dtype(xs), shape)
 
 
-def _unplanned(text: str, xs: Sequence[Tensor], shape: Sequence[int] | None) -> Tensor:
-    """A step that says what to call when it runs, with as many rows as can be told without a plan."""
+def _refused(
+    why: str | None, text: str, xs: Sequence[Tensor], shape: Sequence[int] | None
+) -> Tensor:
+    """Return a recorded step that says what is wrong, with as many rows as can be told."""
     operands, _, output = text.partition("->")
     rows = {operand.strip(): x.shape[0] for operand, x in zip(operands.split(","), xs, strict=True)}
     inner = torch.broadcast_shapes(*(x.shape[1:] for x in xs)) if shape is None else shape
-    return unplanned(xs[0], rows.get(output.strip(), 2), *inner)
+    return refused(why, xs[0], rows.get(output.strip(), 2), *inner)
 
 
 def _run(plan: JoinPlan, xs: Sequence[Tensor], shape: Sequence[int] | None = None) -> Tensor:
@@ -115,7 +128,7 @@ def _run(plan: JoinPlan, xs: Sequence[Tensor], shape: Sequence[int] | None = Non
     for step in plan.steps:
         factors, last = (
             [values[source] for source in step.sources],
-            shape if step is plan.steps[-1] else None,
+            (shape if step is plan.steps[-1] else None),
         )
         values.append(
             dense_join(step, factors, last)
@@ -145,13 +158,16 @@ def assert_operands(
     widths: Sequence[int],
     limit: int = MAX_JOINED,
 ) -> None:
-    """Refuses values that do not fit a product, whose layer was made for so many channels of each operand."""
+    """Refuses values that do not fit a product, whose layer was made for so many channels of each
+    operand.
+    """
     assert_structure(structure)
     _assert_rows(product, xs, _product_plan(product, structure, limit), structure)
     for pattern, x, width in zip(product.operands, xs, widths, strict=True):
         if x.shape[1] != width:
             raise IncidenceError(
-                f"the features of `{pattern}` must have {width} channels, as the layer was made for; got {x.shape[1]}."
+                f"the features of `{pattern}` must have {width} channels, as the layer was made"
+                f" for; got {x.shape[1]}."
             )
 
 
@@ -172,14 +188,16 @@ def _assert_operands(
     if len(xs) != len(product.operands):
         count = len(product.operands)
         raise IncidenceError(
-            f"`{product}` has {count} operand{'s' * (count != 1)}, and then comes the structure; got {len(xs)} before it."
+            f"`{product}` has {count} operand{'s' * (count != 1)}, and then comes the structure;"
+            f" got {len(xs)} before it."
         )
     _assert_rows(product, xs, plan, structure)
     widths = {x.shape[1] for x in xs} - {1}
     if len(widths) > 1:
         shown = ", ".join(str(x.shape[1]) for x in xs)
         raise IncidenceError(
-            f"the operands of `{product}` must have the same number of channels, or one; got {shown}."
+            f"the operands of `{product}` must have the same number of channels, or one; got"
+            f" {shown}."
         )
 
 
@@ -191,18 +209,21 @@ def _in_one_dtype(xs: Sequence[Tensor]) -> list[Tensor]:
     different = sorted({str(x.dtype) for x in xs})
     if len(different) > 1:
         raise IncidenceError(
-            f"the operands must be of one type; got {' and '.join(different)}: convert them, for example with `.float()`."
+            f"the operands must be of one type; got {' and '.join(different)}: convert them, for"
+            " example with `.float()`."
         )
     return list(xs)
 
 
 def softmax(x: Tensor, pattern: str, over: str, structure: Structure) -> Tensor:
-    r"""Every value as a share of those that agree with it in all nodes but those of some letters: `(i j)` over `j` shares for each i.
+    r"""Every value as a share of those that agree with it in all nodes but those of some letters:
+    `(i j)` over `j` shares for each i.
 
     $$y(e) = \exp x(e) / \sum_f \exp x(f),$$
 
-    f over the present entries of the same structure with the same *key*: what is left of the entry without the letters of `over`. Values
-    of one channel are compared with each other, and diagonal entries with all others.
+    f over the present entries of the same structure with the same *key*: what is left of the entry
+    without the letters of `over`. Values of one channel are compared with each other, and diagonal
+    entries with all others.
 
     Args:
         x: The values of the tensor, (entries, channels).
@@ -220,8 +241,11 @@ def softmax(x: Tensor, pattern: str, over: str, structure: Structure) -> Tensor:
         tensor([0.5000, 0.5000, 1.0000])
     """
     if torch.compiler.is_compiling():
-        flat = flat_of(structure, softmax_key(pattern, over))
-        return unplanned(x, *x.shape) if flat is None else traced_softmax(flat, x)
+        lists = traced(structure, softmax_key(pattern, over))
+        why = None if lists is None else misfit([x], lists.tensors[:1])
+        if lists is None or why is not None:
+            return refused(why, x, *x.shape)
+        return plain_softmax(x, *lists.tensors)
     assert_structure(structure, "structure=", 'softmax(x, "(i j)", over="j", structure=s)')
     plan = groups_of(structure, pattern, over)
     assert_rows(f"the features of `{pattern}`", x, plan.num_rows[0], structure)
@@ -229,23 +253,25 @@ def softmax(x: Tensor, pattern: str, over: str, structure: Structure) -> Tensor:
 
 
 def plan_einsum(text: str, structure: Structure, limit: int = MAX_JOINED) -> JoinPlan:
-    """The index lists of a product for a structure: built once, kept on it. Needed before tracing; print it for its cost."""
+    """The index lists of a product for a structure: built once, kept on it. Needed before tracing;
+    print it for its cost.
+    """
     assert_structure(structure, call="plan_einsum(text, structure)")
-    product = parse_product(text)
-    return _kept(structure, product_key(text), _product_plan(product, structure, limit))
+    plan = _product_plan(parse_product(text), structure, limit)
+    lists = recorded(structure)
+    if product_key(text) not in lists:
+        counts = (torch.zeros(n, 0, device=plan.device) for n in plan.num_rows[:-1])
+        program = product_program(plan)
+        lists[product_key(text)] = Recorded(product_lists(plan), program, tuple(counts))
+    return plan
 
 
 def plan_softmax(pattern: str, over: str, structure: Structure) -> JoinPlan:
-    """The same for a softmax."""
+    """Return the index lists of a softmax for a structure; see `plan_einsum`."""
     assert_structure(structure, "structure", "plan_softmax(pattern, over, structure)")
-    return _kept(structure, softmax_key(pattern, over), groups_of(structure, pattern, over))
-
-
-def _kept(structure: Structure, key: str, plan: JoinPlan) -> JoinPlan:
-    """Leaves on a structure what tracing needs of a plan."""
-    flats = cache_of(structure, Flat)
-    if key not in flats:
-        flats[key] = flatten_joins(plan)
+    plan, lists = groups_of(structure, pattern, over), recorded(structure)
+    if softmax_key(pattern, over) not in lists:
+        lists[softmax_key(pattern, over)] = Recorded(group_lists(plan))
     return plan
 
 

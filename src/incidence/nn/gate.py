@@ -11,14 +11,17 @@ __all__ = ["Gate"]
 
 
 class Gate(nn.Module):
-    r"""Multiplies every value by a number between 0 and 1 that depends on sizes, not on signs: $y = x \cdot \sigma(|x| W + b)$.
+    r"""Multiplies every value by a number between 0 and 1 that depends on sizes, not on signs: $y =
+    x \cdot \sigma(|x| W + b)$.
 
-    So it may follow a layer onto oriented faces, where ReLU may not. The gate may depend on other features of the same entries
-    instead, which have no sign, such as lengths of edges: $y = x \cdot \sigma(z W + b)$.
+    So it may follow a layer onto oriented faces, where ReLU may not. The gate may depend on other
+    features of the same entries instead, which have no sign, such as lengths of edges: $y = x \cdot
+    \sigma(z W + b)$.
 
     Args:
         channels: Of the values.
-        by: Channels of the other features, if it is to depend on those: then it is called as `gate(x, z)`.
+        by: Channels of the other features, if it is to depend on those: then it is called as
+            `gate(x, z)`.
 
     Shape:
         x: (entries, channels); z: (entries, by). Out: (entries, channels).

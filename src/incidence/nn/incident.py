@@ -1,4 +1,6 @@
-"""Modules that walk between nodes and the entries that they lie in, which tracing has as plain lists."""
+"""Modules that walk between nodes and the entries that they lie in, which tracing has as plain
+lists.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,8 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.nn.planned import Planned
 from incidence.structure import Structure
-from incidence.structure.data import cache_of
 from incidence.structure.incidences import incidences
-from incidence.structure.pytree import Flat
+from incidence.structure.pytree import Recorded, recorded
 
 __all__ = ["Incident"]
 
@@ -29,12 +30,15 @@ class Incident(Planned):
     def __init__(self, word: str, links: Sequence[Pattern], nodes: Mapping[str, str]) -> None:
         super().__init__()
         self.word, self.links, self.nodes = word, list(links), dict(nodes)
-        self._key = f"{word} {', '.join(map(str, links))} of {', '.join(sorted(nodes))}"  # of what is kept for tracing
+        # of what is kept for tracing
+        self._key = f"{word} {', '.join(map(str, links))} of {', '.join(sorted(nodes))}"
 
-    def plan(self, structure: Structure) -> Flat:
-        """Makes the lists for a structure, which tracing needs: pairs of a node and an entry, and how many nodes entries have."""
-        flats = cache_of(structure, Flat)
-        if self._key not in flats:
+    def plan(self, structure: Structure) -> Recorded:
+        """Makes the lists for a structure, which tracing needs: pairs of a node and an entry, and
+        how many nodes entries have.
+        """
+        entries = recorded(structure)
+        if self._key not in entries:
             lists, sorts = incidences(structure, self.links), sorted(self.nodes)
             starts = torch.tensor(
                 [structure._node_offsets[sort] for sort in sorts], device=structure.device
@@ -42,21 +46,13 @@ class Incident(Planned):
             counts = torch.tensor(
                 [structure.counts[sort] for sort in sorts], device=structure.device
             )
-            shift = (
-                counts.cumsum(0) - counts - starts
-            )  # nodes are numbered through these sorts alone
+            # nodes are numbered through these sorts alone
+            shift = counts.cumsum(0) - counts - starts
             nodes = lists.nodes + shift[torch.searchsorted(starts, lists.nodes, right=True) - 1]
             sizes = lists.entry_ptr.diff()
-            flats[self._key] = Flat(
-                [
-                    nodes,
-                    torch.arange(len(sizes), device=nodes.device).repeat_interleave(sizes),
-                    sizes,
-                ],
-                "",
-            )
-        found: Flat = flats[self._key]
-        return found
+            numbers = torch.arange(len(sizes), device=nodes.device)
+            entries[self._key] = Recorded([nodes, numbers.repeat_interleave(sizes), sizes])
+        return entries[self._key]
 
     def told(self) -> dict[str, str]:
         """The names of the lists, and what they are in words."""
@@ -76,12 +72,16 @@ class Incident(Planned):
         return [x[self.nodes[sort]] for sort in sorted(self.nodes)]
 
     def _all_rows(self, x: Mapping[str, Tensor], structure: Structure) -> list[Tensor]:
-        """The same for all sorts of a structure, as `incidences` numbers nodes; those that nothing joins stand there as zeros."""
+        """The same for all sorts of a structure, as `incidences` numbers nodes; those that nothing
+        joins stand there as zeros.
+        """
         some = next(x[key] for key in self.nodes.values())
         counts = structure.counts
         return [
-            x[self.nodes[sort]]
-            if sort in self.nodes
-            else some.new_zeros(counts[sort], some.shape[1])
+            (
+                x[self.nodes[sort]]
+                if sort in self.nodes
+                else some.new_zeros(counts[sort], some.shape[1])
+            )
             for sort in sorted(counts)
         ]

@@ -2,7 +2,7 @@ r"""`Linear`: the complete equivariant linear layer of a map."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import comb, sqrt
 from operator import index as index_of
 from typing import Any
@@ -10,16 +10,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from incidence.algebra.choice import Choice, Predicate, predicate
 from incidence.algebra.maps import EquivariantMap, Operation, num_orbits
+from incidence.algebra.selection import Choice, Predicate, predicate
+from incidence.engine.aggregate import LinearAggregation, as_aggregations
+from incidence.engine.layer import Operator, apply
+from incidence.engine.plain import assert_plain, layer_lists, misfit, plain_layer, refused
+from incidence.engine.plan import Plan, plan_of
+from incidence.engine.weights import Products, WeightLayout
 from incidence.errors import IncidenceError
-from incidence.kernels.aggregate import Aggregation, LinearAggregation, as_aggregations
-from incidence.kernels.engine import apply
-from incidence.kernels.traced import flatten, traced_apply, unplanned
 from incidence.nn.aggr import Aggr, as_aggr, by_operation
 from incidence.nn.calibrate import calibrate
 from incidence.nn.dense import dense_layer
 from incidence.nn.operator import operator_matrix
+from incidence.nn.steps import CannotCompileError, CompiledSlot, compiled_forward, writes
 from incidence.nn.tensors import (
     Values,
     as_list,
@@ -29,42 +32,46 @@ from incidence.nn.tensors import (
     keys_in_order,
     per_tensor,
 )
+from incidence.nn.transferable import Transferable
 from incidence.notebook import html_of
-from incidence.plans import Plan, plan_of
-from incidence.plans.layout import MapLayout, by_width, layout_of
-from incidence.plans.program import Program, WeightLayout, compile_map
 from incidence.structure import Structure
-from incidence.structure.data import cache_of, row_counts
-from incidence.structure.pytree import Flat, flat_of
+from incidence.structure.data import row_counts
+from incidence.structure.pytree import Recorded, recorded, traced
 
 __all__ = ["Linear", "as_channels", "num_reads"]
 
 
-class Linear(nn.Module):
-    r"""The complete linear layer of a map: every operation that respects relabelling, each with a matrix of its own.
+class Linear(Transferable, nn.Module):
+    r"""The complete linear layer of a map: every operation that respects relabelling, each with a
+    matrix of its own.
 
     For an output entry y of an orbit,
 
     $$y = b + \sum_A \sum_V \mathrm{pool}(x)(U_V)\, W_A,$$
 
-    where A runs over the operations into that orbit, V over the ways to find the matched nodes in the entry, and pool is the sum
-    (or another statistic) of x over the present entries that contain those nodes. Time is linear in the number of entries.
+    where A runs over the operations into that orbit, V over the ways to find the matched nodes in
+    the entry, and pool is the sum (or another statistic) of x over the present entries that contain
+    those nodes. Time is linear in the number of entries.
 
     Args:
         text: The map, for example `i, {i j} -> i, {i j}`.
         in_channels: For all inputs, or a dict by tensor; -1 to take it from the first input.
         out_channels: For all outputs, or a dict by tensor.
-        aggr: `sum`, `mean`, `max`, `min`, `std`; a list of them, each with weights of its own; or one for every operation (or a list): a
-            function of the operation, or a dict by the number of the operation, where all others are sums.
-        bias: Whether to add a bias for each output orbit that has one: all but those with two nodes whose exchange changes the sign.
+        aggr: `sum`, `mean`, `max`, `min`, `std`; a list of them, each with weights of its own; or
+            one for every operation (or a list): a function of the operation, or a dict by the
+            number of the operation, where all others are sums.
+        bias: Whether to add a bias for each output orbit that has one: all but those with two nodes
+            whose exchange changes the sign.
         max_overlap: With open faces: how many matched nodes may lie in an open class.
-        operations: Which operations it has, if not all: a word, such as `local` (no pooling over whole structures), `boundary` (between
-            entries one of which lies in the other), `adjacency`, `global` or `self`; a number or a formula that `explain` prints; a list
-            of these; or a function of the operation.
+        operations: Which operations it has, if not all: a word, such as `local` (no pooling over
+            whole structures), `boundary` (between entries one of which lies in the other),
+            `adjacency`, `global` or `self`; a number or a formula that `explain` prints; a list of
+            these; or a function of the operation.
         device, dtype: Of the parameters.
 
     Shape:
-        x: (entries, in_channels) in the order of the structure, or a dict of such; likewise the output.
+        x: (entries, in_channels) in the order of the structure, or a dict of such; likewise the
+            output.
 
     Example:
         >>> s = Structure(3, {"(i j)": torch.tensor([[0, 1, 2], [1, 2, 0]])})
@@ -91,7 +98,8 @@ class Linear(nn.Module):
         self.map = text if isinstance(text, EquivariantMap) else EquivariantMap(text, max_overlap)
         if max_overlap not in (1, self.map.max_overlap):
             raise IncidenceError(
-                f"the map has max_overlap={self.map.max_overlap}, and {max_overlap} is given: give it to the map."
+                f"the map has max_overlap={self.map.max_overlap}, and {max_overlap} is given: give"
+                " it to the map."
             )
         if dtype is not None and not dtype.is_floating_point:
             raise IncidenceError(f"a layer has parameters of a floating type; got {dtype}.")
@@ -112,14 +120,17 @@ class Linear(nn.Module):
             as_channels(c, "out_channels", 1)
             for c in per_tensor(self.map.outputs, out_channels, "out_channels")
         ]
-        self._aggregations = as_aggregations(
-            self.aggr
-        )  # these, whatever is registered under their names later
+        # these, whatever is registered under their names later
+        self._aggregations = as_aggregations(self.aggr)
         self._assert_signs()
-        self._set_layout()
+        keeps_entry = [aggregation.keeps_entry for aggregation in self._aggregations]
+        self._products = Products(self._weight_layout, keeps_entry)
+        self._key = self._text_of_lists()
+        self._slot = CompiledSlot()
         self._input_keys, self._output_keys = (
             [key_of(p) for p in side] for side in (self.map.inputs, self.map.outputs)
         )
+        self._patterns = dict(zip(self._input_keys, self.map.inputs, strict=True))
         self._weight_names = [self._weight_name(pair) for pair in self._weight_layout.pairs]
         self._bias_names = [self._bias_name(t) for t in range(len(self.map.outputs))]
         for number, name in enumerate(self._weight_names):
@@ -140,7 +151,9 @@ class Linear(nn.Module):
         self.reset_parameters()
 
     def _assert_signs(self) -> None:
-        """Refuses to pool values that change sign with their orientation by what does not change sign with them."""
+        """Refuses to pool values that change sign with their orientation by what does not change
+        sign with them.
+        """
         for pair in self._weight_layout.pairs:
             pattern = self.map.inputs[pair[0]]
             used = (
@@ -149,38 +162,16 @@ class Linear(nn.Module):
             for aggregation in (self._aggregations[aggr] for aggr in used):
                 if not isinstance(aggregation, LinearAggregation):
                     raise IncidenceError(
-                        f"aggr={aggregation.name!r} of `{pattern}`: values of an oriented face change sign with their orientation, and of "
-                        f"what pools them only 'sum' and 'mean' do too. Use these for it (aggr= may be a function of the operation)."
+                        f"aggr={aggregation.name!r} of `{pattern}`: values of an oriented face"
+                        " change sign with their orientation, and of what pools them only 'sum'"
+                        " and 'mean' do too. Use these for it (aggr= may be a function of the"
+                        " operation)."
                     )
 
-    def _set_layout(self) -> None:
-        """How tensors are stacked, and by what the programs that are kept on structures are known: all that they depend on."""
-        self._in_widths = _common_widths(self.in_channels)
-        self._together = layout_of(self.map, by_width(self._in_widths), by_width(self.out_channels))
-        self._apart = layout_of(
-            self.map,
-            *(
-                tuple((k,) for k in range(len(side)))
-                for side in (self.map.inputs, self.map.outputs)
-            ),
-        )
-        versions = [(aggregation.name, aggregation.version) for aggregation in self._aggregations]
-        weights = (
-            sorted(self._weight_layout.kept.items()),
-            sorted((self._weight_layout.aggr_of or {}).items()),
-        )
-        self._key = f"{self.map!r} {self._together.input_stacks} {self._together.output_stacks} {self._is_list} {versions} {weights}"
-
-    def _program_key(self, structure: Structure) -> str:
-        """By what the program on a structure is known: the layer, and how its tensors are stacked there."""
-        return self._key if self._layout(structure) is self._together else f"{self._key} apart"
-
-    def _layout(self, structure: Structure) -> MapLayout:
-        """Tensors with as many channels share their products, unless there are many rows: those would have to be copied."""
-        is_large = (
-            sum(row_counts(structure, self.map.inputs)) * max(self._in_widths) > _MOST_STACKED
-        )
-        return self._apart if is_large else self._together
+    def _text_of_lists(self) -> str:
+        """Return the key of the lists that tracing needs of a structure."""
+        keys = [p.key for p in self._products.of_partners]
+        return f"{self.map!r} {sorted(set(keys))}"
 
     @property
     def _is_plain(self) -> bool:
@@ -212,13 +203,14 @@ class Linear(nn.Module):
         return self._named(self._bias_names)
 
     def _named(self, names: Sequence[str]) -> list[Any]:
-        known = (
-            self._parameters
-        )  # asking it first is faster than asking the module, which knows parametrised ones too
+        # asking it first is faster than asking the module, which knows parametrised ones too
+        known = self._parameters
         return [known[name] if name in known else getattr(self, name) for name in names]
 
     def operations_of(self, source: int = 0, target: int = 0) -> list[Operation]:
-        """The operations of one weight, in the order of its rows; each once for every aggregation that is given for it alone."""
+        """The operations of one weight, in the order of its rows; each once for every aggregation
+        that is given for it alone.
+        """
         layout = self._weight_layout
         numbers = (
             layout.kept[source, target]
@@ -228,7 +220,9 @@ class Linear(nn.Module):
         return [self.map.operations[number] for number in numbers]
 
     def reset_parameters(self) -> None:
-        """Draws the weights anew, with variance 1 / (in x keys read per output entry, over all operations into the orbit)."""
+        """Draws the weights anew, with variance 1 / (in x keys read per output entry, over all
+        operations into the orbit).
+        """
         reads: dict[tuple[int, int], float] = {}
         for pair in self._weight_layout.pairs:
             for operation in self.operations_of(*pair):
@@ -240,9 +234,8 @@ class Linear(nn.Module):
                 )
         with torch.no_grad():
             for pair, weight in zip(self._weight_layout.pairs, self._weights(), strict=True):
-                if (
-                    isinstance(weight, nn.UninitializedParameter) or weight.is_meta
-                ):  # torch would load much to do nothing
+                # torch would load much to do nothing
+                if isinstance(weight, nn.UninitializedParameter) or weight.is_meta:
                     continue
                 operations = self.operations_of(*pair)
                 scale = [
@@ -265,13 +258,13 @@ class Linear(nn.Module):
         for number, weight in enumerate(self._weights()):
             if isinstance(weight, nn.UninitializedParameter):
                 weight.materialize(self._shape(number))
-        self._set_layout()
         self.reset_parameters()
 
     def _save_to_state_dict(self, *args: Any, **kwargs: Any) -> None:
         if -1 in self.in_channels:
             raise IncidenceError(
-                f"the layer `{self.map}` has no weights yet: run it once, so that it knows its in_channels, then save it."
+                f"the layer `{self.map}` has no weights yet: run it once, so that it knows its"
+                " in_channels, then save it."
             )
         super()._save_to_state_dict(*args, **kwargs)
 
@@ -281,7 +274,8 @@ class Linear(nn.Module):
         version = local_metadata.get("version") or 1
         if version > self._version:
             args[-1].append(
-                f"the state of `{self.map}` has format {version}; this version reads up to {self._version}: update"
+                f"the state of `{self.map}` has format {version}; this version reads up to"
+                f" {self._version}: update"
             )
             return
         for number, pair in enumerate(self._weight_layout.pairs):
@@ -290,95 +284,79 @@ class Linear(nn.Module):
             if isinstance(weight, nn.UninitializedParameter) and saved is not None:
                 self.in_channels[pair[0]] = saved.shape[-2]
                 weight.materialize(self._shape(number))
-        self._set_layout()
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
 
     def plan(self, structure: Structure) -> Plan:
-        """The index lists for a structure: built once, kept on it, shared by all layers with this map. Print it for its cost."""
-        assert_structure(structure)
-        program, flats = self._program(structure), cache_of(structure, Flat)
-        if self._key not in flats:
-            flats[self._key] = flatten(program)
-        return plan_of(structure, self._layout(structure))
+        """Return the index lists for a structure. Print them for their cost.
 
-    def _program(self, structure: Structure) -> Program[Aggregation]:
-        """The layer compiled for a structure; kept on it."""
-        kept: dict[Any, Program[Aggregation]] = cache_of(structure, Program)
-        key = self._program_key(structure)
-        if key not in kept:
-            kept[key] = compile_map(
-                self._weight_layout, plan_of(structure, self._layout(structure)), self._aggregations
-            )
-        return kept[key]
+        They are built once and cached on the structure. All layers with this map share them.
+        """
+        assert_structure(structure)
+        plan = plan_of(structure, self._products.layout)
+        entries = recorded(structure)
+        if self._key not in entries:
+            counts = tuple(torch.zeros(own.num_rows, 0, device=plan.device) for own in plan.inputs)
+            entries[self._key] = Recorded(layer_lists(self._products, plan), counts=counts)
+        if -1 not in self.in_channels:  # cached, as tracing cannot make it
+            self._products.matrices(self.in_channels, self.out_channels, structure.device)
+        return plan
 
     def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:
-        """Applies the layer.
+        """Apply the layer.
 
         Raises:
             IncidenceError: The features do not fit the structure or the layer.
         """
         if torch.compiler.is_compiling():
             return self._traced(x, structure)
-        program, xs = self._expected(x, structure)
-        if program is None:
+        xs = self._expected(x, structure)
+        if xs is None:
             xs = self._checked(x, structure)
-            program = self._program(structure)
+        ys = compiled_forward(self._slot, self, self._patterns, xs, structure)
+        if ys is not None:
+            return self._as_values(ys)
+        plan = plan_of(structure, self._products.layout)
+        operator = Operator(self._products, self._aggregations, plan)
         xs, weights, biases = _one_dtype(xs, self._weights(), self._biases())
-        return self._as_values(
-            apply(program, self._padded(xs), self._padded_weights(weights), biases)
-        )
-
-    def _padded(self, xs: list[Tensor]) -> list[Tensor]:
-        """The inputs with as many channels as their stack has: zeros, which change nothing."""
-        widths = zip(self._in_widths, self.in_channels, strict=True)
-        return [
-            nn.functional.pad(x, (0, more - own)) if more > own else x
-            for x, (more, own) in zip(xs, widths, strict=True)
-        ]
-
-    def _padded_weights(self, weights: list[Tensor]) -> list[Tensor]:
-        missing = [self._in_widths[s] - self.in_channels[s] for s, _ in self._weight_layout.pairs]
-        return [
-            nn.functional.pad(weight, (0, 0, 0, more)) if more else weight
-            for weight, more in zip(weights, missing, strict=True)
-        ]
+        return self._as_values(apply(operator, xs, weights, biases))
 
     def _as_values(self, ys: Sequence[Tensor]) -> Values:
         return ys[0] if len(ys) == 1 else dict(zip(self._output_keys, ys, strict=True))
 
-    def _expected(self, x: Any, structure: Any) -> tuple[Program[Aggregation] | None, list[Any]]:
-        """The program and the inputs, if they are just as they were when the program was made; None where they need a look."""
-        program = (
-            cache_of(structure, Program).get(self._program_key(structure))
-            if isinstance(structure, Structure)
-            else None
-        )
-        xs = (
-            [x]
-            if isinstance(x, Tensor)
-            else [x.get(key) for key in self._input_keys]
-            if isinstance(x, dict)
-            else []
-        )
-        if (
-            program is None
-            or len(xs) != len(program.num_rows)
-            or (len(xs) > 1 and len(x) > len(xs))
-        ):
-            return None, xs
-        dtype, device = self._weights()[0].dtype, self._weights()[0].device
-        is_fine = device == program.device and all(
-            isinstance(value, Tensor)
-            and value.shape == (rows, width)
-            and value.dtype == dtype
-            and value.device == device
-            and value.layout == torch.strided
-            for value, rows, width in zip(xs, program.num_rows, self.in_channels, strict=True)
-        )
-        return (program if is_fine else None), xs
+    def _expected(self, x: Any, structure: Any) -> list[Tensor] | None:
+        """Return the inputs if they are just as they should be; None where they need a look."""
+        values: list[Any]
+        if isinstance(x, dict):
+            values = [x.get(key) for key in self._input_keys]
+        elif isinstance(x, Tensor):
+            values = [x]
+        else:
+            return None
+        if not isinstance(structure, Structure):
+            return None
+        counts = row_counts(structure, self.map.inputs)
+        if len(values) != len(counts) or (len(values) > 1 and len(x) > len(values)):
+            return None
+        weight = self._weights()[0]
+        dtype, device = weight.dtype, weight.device
+        if device != structure.device:
+            return None
+        for value, rows, width in zip(values, counts, self.in_channels, strict=True):
+            is_fine = (
+                isinstance(value, Tensor)
+                and value.shape == (rows, width)
+                and value.dtype == dtype
+                and value.device == device
+                and value.layout == torch.strided
+            )
+            if not is_fine:
+                return None
+        return values
 
     def _checked(self, x: Any, structure: Structure) -> list[Tensor]:
-        """The inputs after a look at everything; refuses what does not fit, and takes in_channels from the first."""
+        """The inputs after a look at everything; refuses what does not fit, and takes in_channels
+        from the first.
+        """
         xs = as_list(
             self.map.inputs, x, structure, [None if c < 0 else c for c in self.in_channels]
         )
@@ -395,42 +373,43 @@ class Linear(nn.Module):
         return xs
 
     def _traced(self, x: Any, structure: Structure) -> Any:
-        """The same while tracing, when there is no time for checks: one operator on the lists that `plan` left on the structure."""
-        xs = (
-            [x]
-            if isinstance(x, Tensor)
-            else [x[key] for key in keys_in_order(self.map.text, tuple(x))]
-        )
+        """Apply the layer while a graph is recorded: on the lists that `plan` left, no checks."""
+        xs = [x]
+        if not isinstance(x, Tensor):
+            xs = [x[key] for key in keys_in_order(self.map.text, tuple(x))]
         xs, weights, biases = _one_dtype(xs, self._weights(), self._biases())
-        flat = flat_of(structure, self._key)
-        if flat is None:
-            return self._as_values(self._unplanned(xs, structure))
-        return self._as_values(
-            traced_apply(flat, self._padded(xs), self._padded_weights(weights), biases)
-        )
+        lists = traced(structure, self._key)
+        why = None if lists is None else misfit(xs, lists.counts)
+        if lists is None or why is not None:
+            return self._as_values(self._refused(why, xs, structure))
+        assert_plain(self._aggregations)
+        gathering = self._products.matrices(self.in_channels, self.out_channels, xs[0].device)
+        ys = plain_layer(self._products, gathering, self.aggr, lists.tensors, xs, weights, biases)
+        return self._as_values(ys)
 
-    def _unplanned(self, xs: Sequence[Tensor], structure: Structure) -> list[Tensor]:
-        """Steps that say what to call when they run, with as many rows as can be told without a plan: so the rest can be traced."""
-        rows = {
-            "": structure.num_structures,
-            **{key: x.shape[0] for key, x in zip(self._input_keys, xs, strict=True)},
-        }
+    def _refused(self, why: str | None, xs: Sequence[Tensor], structure: Structure) -> list[Tensor]:
+        """Return recorded steps that say what is wrong, with as many rows as can be told."""
+        rows = {"": structure.num_structures}
+        rows |= {key: x.shape[0] for key, x in zip(self._input_keys, xs, strict=True)}
         return [
-            unplanned(xs[0], rows.get(key, 2), columns)
+            refused(why, xs[0], rows.get(key, 2), columns)
             for key, columns in zip(self._output_keys, self.out_channels, strict=True)
         ]
 
     def calibrate(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Linear:
-        """Divides the weight of every operation by the root mean square of its term on this batch, before the weight.
+        """Divides the weight of every operation by the root mean square of its term on this batch,
+        before the weight.
 
-        Sums grow with the data, and their sizes are unknown when the layer is made; afterwards every term has unit scale. Call it
-        once, on the first batch.
+        Sums grow with the data, and their sizes are unknown when the layer is made; afterwards
+        every term has unit scale. Call it once, on the first batch.
         """
         calibrate(self, x, structure)
         return self
 
     def operator(self, number: int, structure: Structure) -> Tensor:
-        """The matrix of one operation on a structure, (output entries, input entries), as a sparse tensor in float64."""
+        """The matrix of one operation on a structure, (output entries, input entries), as a sparse
+        tensor in float64.
+        """
         assert_structure(structure, call="layer.operator(number, structure)")
         if (
             isinstance(number, bool)
@@ -445,21 +424,18 @@ class Linear(nn.Module):
     def dense(
         self, x: Values | Mapping[str, Tensor], num_nodes: int | Mapping[str, int] | None = None
     ) -> Any:
-        """The layer on the complete structure, on dense tensors of shape [batch, an axis for each letter, channels].
+        """The layer on the complete structure, on dense tensors of shape [batch, an axis for each
+        letter, channels].
 
         Args:
-            x: The dense inputs. All assignments of an entry hold its value; other positions are ignored.
+            x: The dense inputs. All assignments of an entry hold its value; other positions are
+                ignored.
             num_nodes: Needed where a sort of an output is absent from the inputs.
 
         Returns:
             The dense outputs, 0 at positions that are no assignment.
         """
         return dense_layer(self, x, num_nodes)
-
-    restrict_to: Callable[..., Any]
-    """`nn.transfer.restrict`, set there: the layer of a smaller group, such as the automorphisms of a structure, for the same map."""
-    project: Callable[..., Any]
-    """`nn.transfer.project`, set there: the layer of a larger group that is nearest on the entries of a structure."""
 
     _repr_html_ = html_of
 
@@ -473,23 +449,16 @@ class Linear(nn.Module):
         aggr = list(self.aggr) if self._is_list else " or ".join(self.aggr)
         has_bias = any(b is not None for b in self._biases())
         count = sum(map(len, self._weight_layout.kept.values()))
-        return f"{str(self.map)!r}, {shown[0]}, {shown[1]}, aggr={aggr!r}, bias={has_bias}, operations={count}"
-
-
-_MOST_STACKED = 1 << 18  # floats of the inputs; more do not fit into the cache
-_LINE = 16  # floats of a cache line: rows that are shorter are read no faster
-
-
-def _common_widths(channels: Sequence[int]) -> list[int]:
-    """The channels of every input, so that those that take as many cache lines share one stack; -1, which takes none, is left open."""
-    widest: dict[int, int] = {}
-    for width in channels:
-        widest[-(-width // _LINE)] = max(width, widest.get(-(-width // _LINE), width))
-    return [widest[-(-width // _LINE)] for width in channels]
+        return (
+            f"{str(self.map)!r}, {shown[0]}, {shown[1]}, aggr={aggr!r}, bias={has_bias},"
+            f" operations={count}"
+        )
 
 
 def num_reads(operation: Operation) -> int:
-    """How many keys an operation reads for each output entry; open classes count as if they held just the matched nodes."""
+    """How many keys an operation reads for each output entry; open classes count as if they held
+    just the matched nodes.
+    """
     reads = 1
     for j, c in enumerate(operation.target.orbit.classes):
         column = [row[j] for row in operation.overlap]
@@ -521,12 +490,14 @@ def _kept(m: EquivariantMap, is_kept: Predicate | None) -> dict[tuple[int, int],
             kept[operation.source.tensor, operation.target.tensor].append(number)
     if not m.dimension:
         raise IncidenceError(
-            f"`{m}` has no operation: whatever reaches an output is cancelled by its own opposite. inc.nn.Readout pools absolute values or "
-            f"squares of oriented faces; or go by way of another tensor, as in `<i j> -> i` and `i -> `."
+            f"`{m}` has no operation: whatever reaches an output is cancelled by its own opposite."
+            " inc.nn.Readout pools absolute values or squares of oriented faces; or go by way of"
+            " another tensor, as in `<i j> -> i` and `i -> `."
         )
     if not any(kept.values()):
         raise IncidenceError(
-            f"operations= keeps none of the {m.dimension} operations of `{m}`: the layer would be constant."
+            f"operations= keeps none of the {m.dimension} operations of `{m}`: the layer would be"
+            " constant."
         )
     return {pair: tuple(numbers) for pair, numbers in kept.items()}
 
@@ -536,9 +507,8 @@ def _one_dtype(
 ) -> tuple[list[Tensor], list[Tensor], list[Any]]:
     """Casts to the type of autocast, where it is on; else all must agree already."""
     kind = xs[0].device.type
-    if (
-        torch.is_autocast_enabled(kind) and xs[0].dtype != torch.float64
-    ):  # like torch, which leaves double precision alone
+    # like torch, which leaves double precision alone
+    if torch.is_autocast_enabled(kind) and xs[0].dtype != torch.float64:
         if not cast:
             return xs, weights, biases
         dtype = torch.get_autocast_dtype(kind)
@@ -547,6 +517,25 @@ def _one_dtype(
     for x in xs:
         if x.dtype != weights[0].dtype:
             raise IncidenceError(
-                f"the features are {x.dtype} and the layer is {weights[0].dtype}: convert one, for example with layer.to({x.dtype})."
+                f"the features are {x.dtype} and the layer is {weights[0].dtype}: convert one, for"
+                f" example with layer.to({x.dtype})."
             )
     return xs, weights, biases
+
+
+@writes(Linear)
+def _write_layer(program: Any, layer: Linear, x: Any) -> Any:
+    keys = layer._input_keys
+    values = [x[key] for key in keys] if isinstance(x, dict) else [x]
+    if [value.width for value in values] != layer.in_channels:
+        raise CannotCompileError("channels that do not fit")
+    ys = program.layer(
+        layer._products,
+        layer._aggregations,
+        layer,
+        layer._weight_names,
+        layer._bias_names,
+        values,
+        layer.out_channels,
+    )
+    return ys[0] if len(ys) == 1 else dict(zip(layer._output_keys, ys, strict=True))

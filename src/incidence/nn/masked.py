@@ -1,4 +1,6 @@
-r"""`MaskedLinear`: a linear layer whose output is there only where a mask says so, as it depends on the input."""
+r"""`MaskedLinear`: a linear layer whose output is there only where a mask says so, as it depends on
+the input.
+"""
 
 from __future__ import annotations
 
@@ -15,26 +17,29 @@ from incidence.nn.linear import Linear
 from incidence.nn.tensors import Values, as_list, as_values, assert_structure, key_of, per_tensor
 from incidence.notebook import html_of
 from incidence.structure import Structure
-from incidence.structure.edit import as_mask
+from incidence.structure.arguments import as_entry_mask
 
 __all__ = ["MaskedLinear"]
 
 
 class MaskedLinear(nn.Module):
-    r"""The layer $X \mapsto W(X) \circ s(X)$ with a mask s(X) that may depend on the input: a non-linear layer.
+    r"""The layer $X \mapsto W(X) \circ s(X)$ with a mask s(X) that may depend on the input: a
+    non-linear layer.
 
     Only what the mask keeps is computed. If the mask is equivariant, so is the layer.
 
     Args:
         text: The map, as for `Linear`.
         in_channels, out_channels: As for `Linear`.
-        mask: A function of the input and the structure that gives a boolean tensor or list, True for the output entries to produce; for
-            several outputs, a dict of such by tensor. By default the output keeps the support of the input: entries with a feature that is
-            not 0. Then every output is an input too.
+        mask: A function of the input and the structure that gives a boolean tensor or list, True
+            for the output entries to produce; for several outputs, a dict of such by tensor. By
+            default the output keeps the support of the input: entries with a feature that is not 0.
+            Then every output is an input too.
         **options: What else `Linear` takes.
 
     Shape:
-        x: (entries, in_channels) in the order of the structure, or a dict of such; likewise the output, with 0 where the mask says no.
+        x: (entries, in_channels) in the order of the structure, or a dict of such; likewise the
+            output, with 0 where the mask says no.
 
     Example:
         >>> import torch
@@ -57,7 +62,8 @@ class MaskedLinear(nn.Module):
         for name in options:
             if name not in signature(Linear).parameters:
                 raise TypeError(
-                    f"MaskedLinear got an unexpected keyword argument {name!r}; it takes mask= and what Linear takes."
+                    f"MaskedLinear got an unexpected keyword argument {name!r}; it takes mask= and"
+                    " what Linear takes."
                 )
         self.map = (
             text
@@ -66,11 +72,13 @@ class MaskedLinear(nn.Module):
         )
         if mask is None and (strange := [q for q in self.map.outputs if q not in self.map.inputs]):
             raise IncidenceError(
-                f"`{strange[0]}` is no input of `{self.map}`, so it has no support to keep: give a mask."
+                f"`{strange[0]}` is no input of `{self.map}`, so it has no support to keep: give a"
+                " mask."
             )
         if mask is not None and not callable(mask):
             raise IncidenceError(
-                f"mask= is a function of the input and the structure that gives a boolean tensor; got {mask!r}."
+                "mask= is a function of the input and the structure that gives a boolean tensor;"
+                f" got {mask!r}."
             )
         self.mask = mask
         self._kept = [Pattern(f"masked{t}={q.unnamed()}") for t, q in enumerate(self.map.outputs)]
@@ -90,7 +98,8 @@ class MaskedLinear(nn.Module):
         """Applies the layer where the mask says so; 0 elsewhere.
 
         Raises:
-            IncidenceError: The features do not fit the structure or the layer, or the mask does not fit the output.
+            IncidenceError: The features do not fit the structure or the layer, or the mask does not
+                fit the output.
         """
         assert_structure(structure)
         xs = as_list(
@@ -119,7 +128,7 @@ class MaskedLinear(nn.Module):
             return [support[key_of(q)] for q in self.map.outputs]
         given = per_tensor(self.map.outputs, self.mask(x, structure), "the mask")
         return [
-            as_mask(structure, structure.resolve(q), keep)
+            as_entry_mask(structure, structure.resolve(q), keep)
             for q, keep in zip(self.map.outputs, given, strict=True)
         ]
 

@@ -1,6 +1,8 @@
-"""What a network needs around its linear layers: each module takes and gives the tensors of one side, and is equivariant.
+"""What a network needs around its linear layers: each module takes and gives the tensors of one
+side, and is equivariant.
 
-The tensors of a side are written as in a map, for example `i, {i j}`. Modules that treat entries alike take any tensors.
+The tensors of a side are written as in a map, for example `i, {i j}`. Modules that treat entries
+alike take any tensors.
 """
 
 from __future__ import annotations
@@ -12,20 +14,29 @@ import torch
 from torch import Tensor, nn
 
 from incidence.algebra.pattern import Pattern
+from incidence.engine.dropout import NUM_CHOICES, keep_masks, traced_keep_mask
+from incidence.engine.plain import refused
 from incidence.errors import IncidenceError
-from incidence.kernels.dropout import NUM_CHOICES, keep_masks, traced_keep_mask
-from incidence.kernels.traced import unplanned
 from incidence.nn.batch_norm import RowNorm, RowRms
 from incidence.nn.composition import Side, act_on_all, follow_all, takes_structure, unknown
 from incidence.nn.linear import Linear, as_channels
 from incidence.nn.odd import assert_odd
 from incidence.nn.planned import Planned
 from incidence.nn.readout import Readout
+from incidence.nn.steps import (
+    CannotCompileError,
+    activation_name,
+    each,
+    write,
+    write_dropout,
+    writes,
+)
 from incidence.nn.tensors import Values, as_list, as_side, assert_structure, key_of, per_tensor
 from incidence.notebook import html_of
 from incidence.structure import Structure
-from incidence.structure.data import cache_of, orbit_rows, row_counts
-from incidence.structure.pytree import Flat, flat_of
+from incidence.structure.arrange import orbit_rows
+from incidence.structure.data import row_counts
+from incidence.structure.pytree import Recorded, recorded, traced
 
 __all__ = [
     "Activation",
@@ -49,16 +60,19 @@ class Activation(nn.Module):
     """Applies a function to every value; by default ReLU.
 
     Args:
-        function: A function of one tensor, such as `torch.relu` or a module like `nn.GELU()`; or a dict of such by tensor. Values of
-            oriented faces take odd functions only: `torch.tanh`, `nn.Softshrink()`, `inc.nn.Gate(channels)`.
+        function: A function of one tensor, such as `torch.relu` or a module like `nn.GELU()`; or a
+            dict of such by tensor. Values of oriented faces take odd functions only: `torch.tanh`,
+            `nn.Softshrink()`, `inc.nn.Gate(channels)`.
 
     Raises:
-        IncidenceError: A function that is not odd is given for a tensor with oriented faces. Which tensors a function for all is applied to
-            is told by the modules around it: then `Sequential` refuses it.
+        IncidenceError: A function that is not odd is given for a tensor with oriented faces. Which
+            tensors a function for all is applied to is told by the modules around it: then
+            `Sequential` refuses it.
 
     Example:
         >>> activation = Activation({"i": torch.relu, "<i j>": torch.tanh})
-        >>> y = activation({"i": -torch.ones(2, 1), "<i j>": -torch.ones(1, 1)}, Structure(2, {"<i j>": [[0], [1]]}))
+        >>> edge = Structure(2, {"<i j>": [[0], [1]]})
+        >>> y = activation({"i": -torch.ones(2, 1), "<i j>": -torch.ones(1, 1)}, edge)
         >>> y["i"].tolist(), y["<i j>"].item() < 0
         ([[0.0], [0.0]], True)
     """
@@ -129,10 +143,12 @@ def _name_of(function: Function) -> str:
 
 
 class Dropout(nn.Module):
-    """Sets values to 0 with a given probability while training, each on its own, and scales the rest.
+    """Sets values to 0 with a given probability while training, each on its own, and scales the
+    rest.
 
-    A value is kept or not by sixteen random bits, which are drawn four values at a time: several times faster than torch's own on a CPU.
-    So the probability is rounded to a multiple of 2^-16, and values are scaled by what it is then.
+    A value is kept or not by sixteen random bits, which are drawn four values at a time: several
+    times faster than torch's own on a CPU. So the probability is rounded to a multiple of 2^-16,
+    and values are scaled by what it is then.
 
     Args:
         p: The probability.
@@ -168,9 +184,11 @@ class Dropout(nn.Module):
 
 
 class _Norm(nn.Module):
-    """A norm for every orbit of every tensor: a diagonal and the rest of a matrix have little to do with each other.
+    """A norm for every orbit of every tensor: a diagonal and the rest of a matrix have little to do
+    with each other.
 
-    `make` gets the channels, and whether values have a sign: then nothing may be added to them, and no mean over entries subtracted.
+    `make` gets the channels, and whether values have a sign: then nothing may be added to them, and
+    no mean over entries subtracted.
     """
 
     def __init__(
@@ -209,7 +227,9 @@ class _Norm(nn.Module):
         return ys[0] if len(ys) == 1 else dict(zip(self._keys, ys, strict=True))
 
     def _expected(self, x: Any, structure: Any) -> list[Tensor] | None:
-        """The inputs if they have the shapes that they should have, as most do; None where they need a look."""
+        """The inputs if they have the shapes that they should have, as most do; None where they
+        need a look.
+        """
         values: list[Any] = (
             [x]
             if isinstance(x, Tensor)
@@ -234,7 +254,8 @@ class _Norm(nn.Module):
         for value in xs:
             if value.dtype != dtype and not torch.is_autocast_enabled(value.device.type):
                 raise IncidenceError(
-                    f"the features are {value.dtype} and the norm is {dtype}: convert one, for example with .to({dtype})."
+                    f"the features are {value.dtype} and the norm is {dtype}: convert one, for"
+                    f" example with .to({dtype})."
                 )
         return xs
 
@@ -244,17 +265,20 @@ class _Norm(nn.Module):
             return y
         rows = self._rows(number, structure, x)
         parts = [norm(x[r]) for norm, r in zip(norms, rows, strict=True)]
-        # In the shape of x: one after the other they have as many rows, but a graph that is recorded asks for two of every orbit then.
+        # In the shape of x: one after the other they have as many rows, but a graph that is
+        # recorded asks for two of every orbit then.
         start: Tensor = parts[0].new_zeros(x.shape)
         return start.index_copy(0, torch.cat(rows), torch.cat(parts))
 
     def _rows(self, number: int, structure: Structure, x: Tensor) -> list[Tensor]:
-        """The rows of every orbit of a tensor: while tracing, as `plan` left them on the structure."""
+        """The rows of every orbit of a tensor: while tracing, as `plan` left them on the
+        structure.
+        """
         if torch.compiler.is_compiling():
-            flat = flat_of(structure, f"rows {self._keys[number]}")
-            if flat is not None:
-                return flat.tensors
-            rows = unplanned(x, x.shape[0], 1)[:, 0].long()
+            lists = traced(structure, f"rows {self._keys[number]}")
+            if lists is not None:
+                return lists.tensors
+            rows = refused(None, x, x.shape[0], 1)[:, 0].long()
             return [rows, *(rows[:0] for _ in self.patterns[number].orbits[1:])]
         return orbit_rows(structure, self.patterns[number])
 
@@ -262,7 +286,7 @@ class _Norm(nn.Module):
         """Finds the orbits of tensors that have several, which tracing needs."""
         for pattern, key in zip(self.patterns, self._keys, strict=True):
             if len(pattern.orbits) > 1:
-                cache_of(structure, Flat)[f"rows {key}"] = Flat(orbit_rows(structure, pattern), "")
+                recorded(structure)[f"rows {key}"] = Recorded(orbit_rows(structure, pattern))
 
     def follow(self, side: Side | None) -> Side | None:
         """The same tensors."""
@@ -276,7 +300,8 @@ class _Norm(nn.Module):
 class BatchNorm(_Norm):
     """Batch normalisation of every orbit of every tensor, over all its entries in the batch.
 
-    Values of oriented faces are divided by their root mean square, and scaled: a mean over entries depends on their orientations.
+    Values of oriented faces are divided by their root mean square, and scaled: a mean over entries
+    depends on their orientations.
 
     Args:
         text: The tensors, for example `i, {i j}`.
@@ -298,7 +323,8 @@ class BatchNorm(_Norm):
 
 
 class LayerNorm(_Norm):
-    """Normalisation of every entry over its channels, with a scale and a shift for every orbit of every tensor.
+    """Normalisation of every entry over its channels, with a scale and a shift for every orbit of
+    every tensor.
 
     Oriented tensors have no shift, which would not change sign with their values.
     """
@@ -312,7 +338,9 @@ class LayerNorm(_Norm):
 
 
 def plan_modules(module: nn.Module, structure: Structure) -> None:
-    """Makes all index lists that the modules inside of a module need of a structure; tracing needs them."""
+    """Makes all index lists that the modules inside of a module need of a structure; tracing needs
+    them.
+    """
     assert_structure(structure, call="plan(structure)")
     for inner in module.modules():
         if isinstance(inner, (Linear, Planned, Readout, _Norm)):
@@ -320,10 +348,12 @@ def plan_modules(module: nn.Module, structure: Structure) -> None:
 
 
 class Sequential(nn.Sequential):
-    """Modules one after the other: those that take a structure are called with it, others act on every tensor.
+    """Modules one after the other: those that take a structure are called with it, others act on
+    every tensor.
 
     Raises:
-        IncidenceError: A function that is not odd, such as ReLU, would be applied to a tensor with oriented faces.
+        IncidenceError: A function that is not odd, such as ReLU, would be applied to a tensor with
+            oriented faces.
     """
 
     def __init__(self, *modules: Any) -> None:
@@ -331,7 +361,8 @@ class Sequential(nn.Sequential):
         for module in self:
             if type(module) is nn.Sequential and any(map(takes_structure, module)):
                 raise IncidenceError(
-                    "a torch Sequential passes no structure along: use inc.nn.Sequential inside as well."
+                    "a torch Sequential passes no structure along: use inc.nn.Sequential inside as"
+                    " well."
                 )
         self.follow(None)
 
@@ -407,7 +438,8 @@ class Residual(nn.Module):
         extra = [key for key in y if key not in x]
         if extra:
             raise IncidenceError(
-                f"a residual adds to what is there: the module gives {extra[0]!r}, which is no input."
+                f"a residual adds to what is there: the module gives {extra[0]!r}, which is no"
+                " input."
             )
         return {
             key: self._add(value, y[key], key) if key in y else value for key, value in x.items()
@@ -421,3 +453,56 @@ class Residual(nn.Module):
                 f"a residual needs equal shapes for {key!r}; got {shapes[0]} and {shapes[1]}."
             )
         return x + y
+
+
+# ---- steps of a compiled network
+
+
+@writes(Dropout)
+def _write_dropout(program: Any, module: Dropout, x: Any) -> Any:
+    return write_dropout(program, module, x)
+
+
+@writes(Activation)
+def _write_activation(program: Any, module: Activation, x: Any) -> Any:
+    if module.function is not None:
+        name = activation_name(module.function)
+        return each(x, lambda value: program.activation(value, name))
+    functions = [f.function if type(f) is _Pointwise else f for f in module.functions]
+    names = dict(zip(module.keys, map(activation_name, functions), strict=True))
+    if not isinstance(x, dict):
+        return program.activation(x, names[module.keys[0]])
+    return {key: program.activation(x[key], name) for key, name in names.items()}
+
+
+@writes(BatchNorm)
+@writes(LayerNorm)
+def _write_norm(program: Any, module: _Norm, x: Any) -> Any:
+    values = x if isinstance(x, dict) else {module._keys[0]: x}
+    written = {}
+    for key, pattern, of_orbits in zip(module._keys, module.patterns, module.norms, strict=True):
+        norms = list(of_orbits.children())
+        kinds = {_NORM_KINDS.get(type(norm)) for norm in norms}
+        if len(kinds) > 1 or None in kinds:
+            raise CannotCompileError("a norm of another kind")
+        written[key] = program.norm(values[key], kinds.pop(), norms, pattern)
+    return written if isinstance(x, dict) else written[module._keys[0]]
+
+
+_NORM_KINDS = {RowNorm: "batch", RowRms: "square", nn.LayerNorm: "layer"}
+
+
+@writes(Sequential)
+def _write_sequential(program: Any, module: Sequential, x: Any) -> Any:
+    for part in module:
+        x = write(program, part, x)
+    return x
+
+
+@writes(Residual)
+def _write_residual(program: Any, module: Residual, x: Any) -> Any:
+    program.close(x.values() if isinstance(x, dict) else [x])
+    y = write(program, module.inner, x)
+    if not isinstance(x, dict) or not isinstance(y, dict):
+        return program.add(x, y)
+    return {key: program.add(value, y[key]) if key in y else value for key, value in x.items()}

@@ -22,26 +22,31 @@ __all__ = ["Multilinear"]
 
 
 class Multilinear(Planned):
-    r"""Every multilinear map that respects relabelling: all products of Theorem 5 (docs/math.md section 17), each with weights of its own.
+    r"""Every multilinear map that respects relabelling: all products of Theorem 5 (docs/math.md
+    section 17), each with weights of its own.
 
     $$y = \sum_t W_t\big(\mathrm{einsum}_t(x_1 \otimes \dots \otimes x_n)\big),$$
 
-    t over the products of the map, and $W_t$ any matrix from the products of channels to those of the output. With `rank` the channels of
-    every operand are first mapped to so many, and multiplied one by one: fewer weights and less work, and the whole space again where
-    the rank is the product of all in_channels.
+    t over the products of the map, and $W_t$ any matrix from the products of channels to those of
+    the output. With `rank` the channels of every operand are first mapped to so many, and
+    multiplied one by one: fewer weights and less work, and the whole space again where the rank is
+    the product of all in_channels.
 
     Args:
-        text: The map, `i j * i j -> i j`; commas do as well. Letters of different tensors are unrelated.
+        text: The map, `i j * i j -> i j`; commas do as well. Letters of different tensors are
+            unrelated.
         in_channels: For all operands, or a dict by tensor.
         out_channels: Of the output.
-        rank: How many channels operands are mapped to for every product; all products of channels, if not given.
+        rank: How many channels operands are mapped to for every product; all products of channels,
+            if not given.
         products: A predicate on products (`ProductText`) that keeps some, for example no joins.
         device, dtype: Of the parameters.
 
     Shape:
-        x: (entries, in_channels) for an operand: one tensor that all operands are, a tuple of one for each, or a dict by tensor.
-        weight: (products, *in_channels, out_channels); with rank `weights[k]` (products, in_channels of k, rank) and `weight`
-            (products, rank, out_channels).
+        x: (entries, in_channels) for an operand: one tensor that all operands are, a tuple of one
+            for each, or a dict by tensor.
+        weight: (products, *in_channels, out_channels); with rank `weights[k]` (products,
+            in_channels of k, rank) and `weight` (products, rank, out_channels).
 
     Example:
         >>> s = Structure.complete(3, "i j")
@@ -71,7 +76,8 @@ class Multilinear(Planned):
         )
         if not self.products:
             raise IncidenceError(
-                f"no product is left of the {self.map.dimension} of `{self.map}`: the layer would be 0."
+                f"no product is left of the {self.map.dimension} of `{self.map}`: the layer would"
+                " be 0."
             )
         self._operands = Operands(self.map.operands, self.map.text)
         self.in_channels = [
@@ -94,7 +100,9 @@ class Multilinear(Planned):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws the weights anew: with products of unit scale, which `calibrate` sees to, the output has unit scale."""
+        """Draws the weights anew: with products of unit scale, which `calibrate` sees to, the
+        output has unit scale.
+        """
         with torch.no_grad():
             self.weight.normal_(std=1 / sqrt(len(self.products) * prod(self.weight.shape[1:-1])))
             for weight in self.weights:
@@ -138,7 +146,9 @@ class Multilinear(Planned):
 
     @torch.no_grad()
     def calibrate(self, x: Values | Sequence[Tensor], structure: Structure) -> Multilinear:
-        """Divides the weight of every product by the root mean square of the product on this batch; those that are 0 are left alone."""
+        """Divides the weight of every product by the root mean square of the product on this batch;
+        those that are 0 are left alone.
+        """
         xs = self._operands.values(x)
         assert_operands(self.products[0], xs, structure, self.in_channels)
         for number, weight in enumerate(self.weight):

@@ -1,8 +1,10 @@
-r"""What may be done to the values of oriented faces: functions that are odd (docs/math.md section 16).
+r"""What may be done to the values of oriented faces: functions that are odd (docs/math.md section
+16).
 
-A value of `<i j>` changes sign when the reference orientation of its entry is reversed, of every entry on its own. So a function of
-values must do the same to each: $f(-x) = -f(x)$. Whether one does is found out by trying it, when a network is made, so that nobody
-waits for the first batch to be told.
+A value of `<i j>` changes sign when the reference orientation of its entry is reversed, of every
+entry on its own. So a function of values must do the same to each: $f(-x) = -f(x)$. Whether one
+does is found out by trying it, when a network is made, so that nobody waits for the first batch to
+be told.
 """
 
 from __future__ import annotations
@@ -20,14 +22,17 @@ __all__ = ["assert_odd", "is_odd"]
 
 
 def is_odd(function: Callable[[Tensor], Tensor], channels: int | None = None) -> bool:
-    """Whether a function of rows, (rows, channels), changes the sign of a row with that of the row, and depends on no other sign.
+    """Whether a function of rows, (rows, channels), changes the sign of a row with that of the row,
+    and depends on no other sign.
 
-    Parameters are tried at other values too, as they are learned; a module both while training and not; and what is random with the same
-    random numbers.
+    Parameters are tried at other values too, as they are learned; a module both while training and
+    not; and what is random with the same random numbers.
 
     Example:
-        >>> is_odd(torch.tanh), is_odd(torch.relu), is_odd(nn.Linear(3, 5)), is_odd(nn.Linear(3, 5, bias=False))
-        (True, False, False, True)
+        >>> is_odd(torch.tanh), is_odd(torch.relu)
+        (True, False)
+        >>> is_odd(nn.Linear(3, 5)), is_odd(nn.Linear(3, 5, bias=False))
+        (False, True)
     """
     with torch.device("cpu"):  # wherever the caller makes tensors
         return all(_agrees(copy, channels) for copy in _copies(function))
@@ -43,9 +48,8 @@ def _copies(function: Callable[[Tensor], Tensor]) -> Iterator[Callable[[Tensor],
         return
     for is_training in (False, True):
         copy = deepcopy(function).double().train(is_training)
-        if any(
-            value.is_meta for value in _values(copy)
-        ):  # an outline of a network: any values will do
+        # an outline of a network: any values will do
+        if any(value.is_meta for value in _values(copy)):
             copy = copy.to_empty(device="cpu")
             for value in _values(copy):
                 value.data.fill_(1)
@@ -86,7 +90,9 @@ def _values(function: object) -> list[Tensor]:
 
 
 def _width(function: object, channels: int | None) -> int:
-    """A number of channels that a function takes: the first size of its parameters that is a number of inputs."""
+    """A number of channels that a function takes: the first size of its parameters that is a number
+    of inputs.
+    """
     if channels is not None and channels > 0:
         return channels
     inside = function.modules() if isinstance(function, nn.Module) else ()
@@ -118,7 +124,8 @@ def assert_odd(
         fits, why = False, f"cannot be tried ({type(error).__name__}: {error})"
     if not fits:
         raise IncidenceError(
-            f"values of `{pattern}` change sign with the orientation of their entry, so functions of them must be odd, and {name} {why}. "
-            f"Take nn.Tanh(), nn.Softshrink(), inc.nn.Gate(channels) or a linear map without bias; or write `{pattern.unoriented()}` for "
-            f"values without a sign."
+            f"values of `{pattern}` change sign with the orientation of their entry, so functions"
+            f" of them must be odd, and {name} {why}. Take nn.Tanh(), nn.Softshrink(),"
+            " inc.nn.Gate(channels) or a linear map without bias; or write"
+            f" `{pattern.unoriented()}` for values without a sign."
         )

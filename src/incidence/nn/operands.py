@@ -34,7 +34,8 @@ class Operands:
         return [by_tensor[place] for place in self._places]
 
     def values(self, x: Values | Sequence[Tensor]) -> list[Any]:
-        """The values of all operands: given one by one, by tensor, or as one tensor that all of them are.
+        """The values of all operands: given one by one, by tensor, or as one tensor that all of
+        them are.
 
         Raises:
             IncidenceError: There are too few or too many.
@@ -52,6 +53,7 @@ class Operands:
         if len(self._keys) > 1:
             keys = ", ".join(map(repr, self._keys))
             raise IncidenceError(
-                f"the operands of `{self._text}` are different tensors: pass one for each, or a dict with the keys {keys}."
+                f"the operands of `{self._text}` are different tensors: pass one for each, or a"
+                f" dict with the keys {keys}."
             )
         return [x] * len(self._places)

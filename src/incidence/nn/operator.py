@@ -5,17 +5,15 @@ from __future__ import annotations
 from itertools import product
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.words import Level, Word, overlap_of, sign_of
-from incidence.kernels.bags import bag_numbers
-from incidence.plans import Plan, plan_of
-from incidence.plans.layout import BagLayout, OrbitRef, layout_of
-from incidence.plans.plan import PartnerKey
-from incidence.plans.stack import Partners, StackPlan
+from incidence.engine.bags import Bags, bag_numbers
+from incidence.engine.layout import OrbitRef, TensorLayout, layout_of
+from incidence.engine.partners import PartnerKey
+from incidence.engine.plan import Plan, plan_of
 from incidence.structure import Structure
 from incidence.structure.ragged import no_entries, pairs
 
@@ -23,7 +21,9 @@ __all__ = ["operator_matrix"]
 
 
 def operator_matrix(m: EquivariantMap, operation: Operation, structure: Structure) -> Tensor:
-    """The matrix of one operation, (output entries, input entries): paths from entries over keys to entries, added up."""
+    """The matrix of one operation, (output entries, input entries): paths from entries over keys to
+    entries, added up.
+    """
     layout = layout_of(m)
     plan = plan_of(structure, layout)
     source, target = (
@@ -31,11 +31,10 @@ def operator_matrix(m: EquivariantMap, operation: Operation, structure: Structur
     )
     is_whole = sum(map(sum, operation.overlap)) == operation.source.orbit.size
     if is_whole and (source, target) in layout.partners:
-        ref = OrbitRef(layout.tensors.index(m.inputs[source.tensor]), source.orbit)
-        ys, xs, signs = _of_partners(plan, (ref, operation.overlap))
+        ys, xs, signs = _of_partners(plan, (layout.pattern_ref(source), operation.overlap))
     else:
         ys, xs, signs = _over_keys(plan, source, target, operation)
-    shape = [plan.outputs[0].num_rows_of[target.tensor], plan.inputs[0].num_rows_of[source.tensor]]
+    shape = [plan.outputs[target.tensor].num_rows, plan.inputs[source.tensor].num_rows]
     return torch.sparse_coo_tensor(
         torch.stack([ys, xs]), signs.double(), shape, check_invariants=False
     ).coalesce()
@@ -47,9 +46,8 @@ Paths = tuple[Tensor, Tensor, Tensor]
 
 def _of_partners(plan: Plan, key: PartnerKey) -> Paths:
     """Pairs of entries on one node set that the operation connects."""
-    nothing = torch.zeros(0, dtype=torch.long, device=plan.device)
-    partners = plan.partners.get(key, Partners(nothing, None, np.zeros(0, dtype=np.int64)))
-    targets, sources, signs = partners.lists
+    partners = plan.partners[key]
+    targets, sources, signs = partners.targets, partners.sources, partners.signs
     ys = (
         torch.arange(int(partners.counts.sum()), device=plan.device)
         if targets is None
@@ -71,11 +69,11 @@ def _over_keys(plan: Plan, source: OrbitRef, target: OrbitRef, operation: Operat
             for _ in range(sum(row))
         )
     )
-    [inputs], [outputs] = plan.layout.inputs, plan.layout.outputs
+    inputs, outputs = plan.layout.inputs[source.tensor], plan.layout.outputs[target.tensor]
     classes = operation.source.orbit.classes, operation.target.orbit.classes
     sources, targets = (
-        _reads(plan.inputs[0], inputs, source, level),
-        _reads(plan.outputs[0], outputs, target, level),
+        _reads(plan.inputs[source.tensor], inputs, source.orbit, level),
+        _reads(plan.outputs[target.tensor], outputs, target.orbit, level),
     )
     found = [no_entries(3, plan.device)]
     for one, other in product(sources, targets):
@@ -98,17 +96,17 @@ class _Reads(NamedTuple):
     signs: Tensor
 
 
-def _reads(stack: StackPlan, layout: BagLayout, ref: OrbitRef, level: Level) -> list[_Reads]:
+def _reads(own: Bags, layout: TensorLayout, orbit: int, level: Level) -> list[_Reads]:
     """What the rows of an orbit write to at a level, word by word."""
-    at = layout.all_levels.index(level)
-    members, ptr, signs = stack.bags_of_rows
+    at = layout.levels.index(level)
+    members, ptr, signs = own.of_rows
     bags = members.long()
     signs = torch.ones_like(bags) if signs is None else signs.long()
-    rows = bag_numbers(ptr, len(bags)) - stack.row_ptr[ref.tensor]
-    inside = (bags >= stack.level_ptr[at]) & (bags < stack.level_ptr[at + 1])
-    rows, signs, bags = rows[inside], signs[inside], bags[inside] - stack.level_ptr[at]
-    keys, slots = bags // stack.num_slots[at], bags % stack.num_slots[at]
-    words = zip(layout.slots[at][ref], layout.words(ref, level), strict=True)
+    rows = bag_numbers(ptr, len(bags))
+    inside = (bags >= own.level_ptr[at]) & (bags < own.level_ptr[at + 1])
+    rows, signs, bags = rows[inside], signs[inside], bags[inside] - own.level_ptr[at]
+    keys, slots = bags // own.num_slots[at], bags % own.num_slots[at]
+    words = zip(layout.slots[at][orbit], layout.words(orbit, level), strict=True)
     chosen = [(word, slots == slot) for slot, word in words]
     return [
         _Reads(word, rows[which], keys[which].contiguous(), signs[which]) for word, which in chosen

@@ -1,4 +1,6 @@
-"""What a network needs of a structure when it runs elsewhere: named lists, which are the inputs of what is exported."""
+"""What a network needs of a structure when it runs elsewhere: named lists, which are the inputs of
+what is exported.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +13,26 @@ from torch import Tensor, nn
 
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.products import ProductText, parse_product
-from incidence.errors import IncidenceError
-from incidence.kernels.plain import (
+from incidence.engine.bags import Bags
+from incidence.engine.layout import TensorLayout
+from incidence.engine.partners import PartnerKey
+from incidence.engine.plain import (
     LevelLists,
     PartnerLists,
     assert_plain,
     level_lists,
+    listed_keys,
     partner_lists,
 )
-from incidence.kernels.plain_joins import GroupLists, StepLists, group_lists, step_lists
-from incidence.kernels.traced import PlainFlat, layer_text, prepare_plain, readout_text
-from incidence.kernels.traced_joins import product_text
+from incidence.engine.plan import Plan, plan_of
+from incidence.engine.products.contract import MAX_JOINED, join_plan_of
+from incidence.engine.products.plain import StepLists, group_lists, product_program, step_lists
+from incidence.engine.products.plan import JoinPlan, JoinStep
+from incidence.engine.products.softmax import groups_of
+from incidence.errors import IncidenceError
 from incidence.nn.attention import Attention
 from incidence.nn.functional import product_key, softmax_key
+from incidence.nn.harmonic import Harmonic
 from incidence.nn.incident import Incident
 from incidence.nn.linear import Linear
 from incidence.nn.modules import _Norm
@@ -31,16 +40,9 @@ from incidence.nn.multilinear import Multilinear
 from incidence.nn.planned import Planned
 from incidence.nn.product import Product
 from incidence.nn.readout import Readout
-from incidence.plans import Plan, plan_of
-from incidence.plans.join_plan import JoinPlan
-from incidence.plans.joining import MAX_JOINED
-from incidence.plans.layout import BagLayout, by_width, layout_of
-from incidence.plans.products import groups_of, join_plan_of
-from incidence.plans.program import compile_map
-from incidence.plans.stack import StackPlan
 from incidence.structure import Structure
-from incidence.structure.data import cache_of, orbit_rows
-from incidence.structure.pytree import Flat
+from incidence.structure.arrange import orbit_rows
+from incidence.structure.pytree import Recorded, recorded
 
 __all__ = ["PlainInputs", "plain_inputs", "planned_structure", "prepare_layers"]
 
@@ -52,13 +54,14 @@ class PlainInputs:
     Attributes:
         tensors: By name.
         about: What each of them is, in words.
-        parts: For every part of the network, by its key, the names of the lists that it reads and the text that says what it is.
+        parts: For every part of the network, by its key, the names of the lists that it reads and
+            the text that says what it is.
     """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
     about: dict[str, str] = field(default_factory=dict)
     parts: dict[str, tuple[list[str], str]] = field(default_factory=dict)
-    _stacks: dict[Any, list[str]] = field(default_factory=dict, repr=False)
+    _names: dict[Any, list[str]] = field(default_factory=dict, repr=False)
 
     def _add(self, name: str, tensor: Tensor, about: str) -> str:
         self.tensors[name], self.about[name] = tensor, about
@@ -72,79 +75,70 @@ class PlainInputs:
 
     def _entries(self, structure: Structure, pattern: Pattern) -> list[str]:
         key = "entries", pattern
-        if key not in self._stacks:
+        if key not in self._names:
             name = f"entries_{self._count('entries')}"
             what = (
                 f"the structure of every entry of `{pattern}`"
                 if pattern.faces
                 else "the number of every structure"
             )
-            self._stacks[key] = [self._add(name, structure.batch(pattern), what)]
-        return self._stacks[key]
+            self._names[key] = [self._add(name, structure.batch(pattern), what)]
+        return self._names[key]
 
-    def _stack(self, layout: BagLayout, stack: StackPlan, plan: Plan) -> list[str]:
-        """The lists of a stack. Keys of up to one node have numbers of their own; others are counted by the plan of a map."""
-        is_general = all(len(level) < 2 for level in layout.all_levels)
-        key = "stack", layout, None if is_general else plan.layout
-        if key not in self._stacks:
-            number = self._count("stack")
-            self._stacks[key] = [
+    def _tensor(self, layout: TensorLayout, bags: Bags, plan: Plan) -> list[str]:
+        """Return the names of the lists of a tensor.
+
+        Keys of up to one node have numbers of their own. Others are numbered by the plan of a map.
+        """
+        is_general = all(len(level) < 2 for level in layout.levels)
+        key = "tensor", layout, None if is_general else plan.layout
+        if key not in self._names:
+            number = self._count("tensor")
+            self._names[key] = [
                 self._add(
-                    f"stack_{number}_{'_'.join(level) or 'whole'}_{what}",
+                    f"tensor_{number}_{'_'.join(level) or 'whole'}_{what}",
                     tensor,
                     _about_level(layout, level, what),
                 )
-                for level, lists in zip(layout.all_levels, level_lists(stack), strict=True)
+                for level, lists in zip(layout.levels, level_lists(bags), strict=True)
                 for what, tensor in zip(LevelLists._fields, lists, strict=True)
                 if tensor is not None
             ]
-        return self._stacks[key]
+        return self._names[key]
 
-    def _partners(self, key: Any, lists: PartnerLists, about: str) -> list[str]:
-        if key not in self._stacks:
+    def _partners(self, key: PartnerKey, plan: Plan) -> list[str]:
+        pattern = plan.layout.patterns[key[0].tensor]
+        own = "partners", pattern, key[0].orbit, key[1]
+        if own not in self._names:
             number = self._count("pairs")
-            named = zip(PartnerLists._fields, lists, strict=True)
-            self._stacks[key] = [
+            about = f"pairs of entries of `{pattern}` on the same nodes, with overlap {key[1]}"
+            lists = partner_lists(plan.partners[key], pattern.is_oriented, plan.device)
+            self._names[own] = [
                 self._add(f"pairs_{number}_{what}", t, f"{what} of {about}")
-                for what, t in named
+                for what, t in zip(PartnerLists._fields, lists, strict=True)
                 if t is not None
             ]
-        return self._stacks[key]
+        return self._names[own]
 
     def _layer(self, layer: Linear, structure: Structure) -> None:
         assert_plain(layer._aggregations)
-        plan = plan_of(structure, layer._together)
-        program = compile_map(layer._weight_layout, plan, layer._aggregations)
-        layout, names = program.products.layout, list[str]()
+        products = layer._products
+        layout, names = products.layout, list[str]()
+        plan = plan_of(structure, layout)
         for pattern in layout.map.outputs:
             names += self._entries(structure, pattern)
-        for stack, lists in zip(layout.stacks, plan.stacks, strict=True):
-            names += self._stack(stack, lists, plan)
-        is_signed = any(stack.is_signed for stack in layout.stacks)
-        for p in program.products.of_partners:
-            pattern = layout.map.inputs[p.source]
-            found = partner_lists(
-                plan.partners.get(p.key),
-                structure.num_entries(pattern),
-                is_signed,
-                structure.device,
-            )
-            about = f"pairs of entries of `{pattern}` on the same nodes, with overlap {p.key[1]}"
-            names += self._partners(
-                ("partners", pattern, p.key[0].orbit, p.key[1], is_signed), found, about
-            )
-        self.parts[layer._key] = names, layer_text(program)
+        for tensor, bags in zip(layout.tensors, plan.bags, strict=True):
+            names += self._tensor(tensor, bags, plan)
+        for key in listed_keys(products):
+            names += self._partners(key, plan)
+        self.parts[layer._key] = names, ""
 
     def _readout(self, readout: Readout, structure: Structure) -> None:
         assert_plain(readout._aggregations)
-        stacks = by_width([1] * len(readout.patterns))  # hidden tensors have as many channels
-        plan = plan_of(readout._on(structure), layout_of(readout._map, stacks))
-        names = [
-            name
-            for layout, stack in zip(plan.layout.inputs, plan.inputs, strict=True)
-            for name in self._stack(layout, stack, plan)
-        ]
-        self.parts[f"{readout._key} {stacks}"] = names, readout_text(plan)
+        plan = plan_of(readout._on(structure), readout._layout)
+        for number, layout in enumerate(plan.layout.inputs):
+            names = self._tensor(layout, plan.inputs[number], plan)
+            self.parts[f"{readout._key} {number}"] = names, ""
 
     def _norm(self, norm: _Norm, structure: Structure) -> None:
         for pattern, key in zip(norm.patterns, norm._keys, strict=True):
@@ -166,6 +160,13 @@ class PlainInputs:
                 "",
             )
 
+    def _harmonic(self, module: Harmonic, structure: Structure) -> None:
+        raise IncidenceError(
+            "a network with Harmonic cannot be exported: every structure needs a basis of harmonic"
+            " tensors, which other programs cannot make. Use the network in Python; torch.compile"
+            " takes it after net.plan(structure)."
+        )
+
     def _product(self, module: Product, structure: Structure) -> None:
         self._joins(module.product, structure, module.limit)
 
@@ -180,10 +181,8 @@ class PlainInputs:
         key = softmax_key(pattern, over)
         if key not in self.parts:
             number, about = self._count("softmax"), f"the softmax of `{pattern}` over {over}"
-            lists = zip(
-                GroupLists._fields, group_lists(groups_of(structure, pattern, over)), strict=True
-            )
             words = {"groups": "group of each entry", "sizes": "entries of each group"}
+            lists = zip(words, group_lists(groups_of(structure, pattern, over)), strict=True)
             self.parts[key] = (
                 [
                     self._add(f"softmax_{number}_{what}", t, f"{words[what]}: {about}")
@@ -193,14 +192,18 @@ class PlainInputs:
             )
 
     def _joins(self, product: ProductText, structure: Structure, limit: int = MAX_JOINED) -> None:
-        """The lists of all steps of a product, by a plan whose steps are those of every other structure."""
+        """The lists of all steps of a product, by a plan whose steps are those of every other
+        structure.
+        """
         key = product_key(product.text)
         if key not in self.parts:
             plan = join_plan_of(structure, product, limit, is_fixed=True)
             named = [
-                self._step(plan, number, lists) for number, lists in enumerate(step_lists(plan))
+                self._step(plan, number, step_lists(step))
+                for number, step in enumerate(plan.steps)
+                if isinstance(step, JoinStep)  # a fixed plan has no others
             ]
-            self.parts[key] = [name for names in named for name in names], product_text(plan)
+            self.parts[key] = [name for names in named for name in names], product_program(plan)
 
     def _step(self, plan: JoinPlan, step: int, lists: StepLists) -> list[str]:
         number, about = self._count("join"), f"{plan.formulas[step]} of `{plan.text}`"
@@ -219,7 +222,7 @@ class PlainInputs:
         ]
 
 
-def _about_level(layout: BagLayout, level: tuple[str, ...], what: str) -> str:
+def _about_level(layout: TensorLayout, level: tuple[str, ...], what: str) -> str:
     where = (
         "the whole structure"
         if not level
@@ -233,8 +236,11 @@ def _about_level(layout: BagLayout, level: tuple[str, ...], what: str) -> str:
         "sizes": "rows of each bag",
         "signs": "sign of each pair",
     }
-    slots = layout.num_slots[layout.all_levels.index(level)]
-    return f"{words[what]}: {', '.join(map(str, layout.patterns))} at {where}, {slots} {'bag' if slots == 1 else 'bags'} each"
+    slots = layout.num_slots[layout.levels.index(level)]
+    return (
+        f"{words[what]}: {layout.pattern} at {where}, {slots}"
+        f" {'bag' if slots == 1 else 'bags'} each"
+    )
 
 
 def plain_inputs(net: nn.Module, structure: Structure) -> PlainInputs:
@@ -256,8 +262,9 @@ def plain_inputs(net: nn.Module, structure: Structure) -> PlainInputs:
             collect(found, module, structure)
         elif isinstance(module, Planned):
             raise IncidenceError(
-                f"a network with {type(module).__name__} cannot be exported, as it is none of this library's modules, whose steps other "
-                f"programs know: leave it out, or make it of inc.nn.Linear, Product, Multilinear and Attention."
+                f"a network with {type(module).__name__} cannot be exported, as it is none of this"
+                " library's modules, whose steps other programs know: leave it out, or make it of"
+                " inc.nn.Linear, Product, Multilinear and Attention."
             )
     return found
 
@@ -267,29 +274,29 @@ _PARTS: dict[type[nn.Module], Callable[[PlainInputs, Any, Structure], None]] = {
     Readout: PlainInputs._readout,
     _Norm: PlainInputs._norm,
     Incident: PlainInputs._incident,
+    Harmonic: PlainInputs._harmonic,
     Product: PlainInputs._product,
     Multilinear: PlainInputs._multilinear,
     Attention: PlainInputs._attention,
 }
 
 
-def prepare_layers(net: nn.Module, found: PlainInputs) -> None:
-    """Finds out what cannot be found out while a graph is recorded."""
+def prepare_layers(net: nn.Module) -> None:
+    """Make what cannot be made while a graph is recorded: how layers gather their matrices."""
     for layer in net.modules():
         if isinstance(layer, Linear):
-            prepare_plain(found.parts[layer._key][1], layer._padded_weights(layer._weights()))
+            device = next(layer.parameters()).device
+            layer._products.matrices(layer.in_channels, layer.out_channels, device)
 
 
 def planned_structure(
     parts: dict[str, tuple[list[str], str]], tensors: dict[str, Tensor]
 ) -> Structure:
-    """A structure that has nothing but lists for plain steps: what a network gets while it is exported."""
+    """Return a structure that has nothing but lists for plain steps.
+
+    A network gets it while it is exported.
+    """
     structure = Structure._of({"node": torch.zeros(2, dtype=torch.long)}, {}, {})
-    flats: dict[Any, Flat] = cache_of(structure, Flat)
-    flats.update(
-        {
-            key: PlainFlat([tensors[name] for name in names], text)
-            for key, (names, text) in parts.items()
-        }
-    )
+    for key, (names, program) in parts.items():
+        recorded(structure)[key] = Recorded([tensors[name] for name in names], program)
     return structure

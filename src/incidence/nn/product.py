@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.products import parse_product
+from incidence.engine.products.contract import MAX_JOINED
+from incidence.engine.products.plan import JoinPlan
 from incidence.errors import IncidenceError
 from incidence.nn.functional import as_limit, assert_operands, einsum, plan_einsum
 from incidence.nn.linear import Linear, as_channels
@@ -18,8 +20,6 @@ from incidence.nn.modules import BatchNorm, LayerNorm
 from incidence.nn.operands import Operands
 from incidence.nn.planned import Planned
 from incidence.nn.tensors import Values
-from incidence.plans.join_plan import JoinPlan
-from incidence.plans.joining import MAX_JOINED
 from incidence.structure import Structure
 
 __all__ = ["Product"]
@@ -28,24 +28,27 @@ _NORMS = {"layer": LayerNorm, "batch": BatchNorm}
 
 
 class Product(Planned):
-    r"""A product whose letters link the tensors, of operands that go through linear maps of their own.
+    r"""A product whose letters link the tensors, of operands that go through linear maps of their
+    own.
 
     $$y = \mathrm{norm}\big(\mathrm{einsum}(x_1 W_1, \dots, x_n W_n)\big)$$
 
-    Sums over many nodes are of any size, so the result is normalised. `i j, j k -> i k` is what PPGN multiplies by, `(i j), (j k) -> (i k)`
-    what local 2-FGNN does.
+    Sums over many nodes are of any size, so the result is normalised. `i j, j k -> i k` is what
+    PPGN multiplies by, `(i j), (j k) -> (i k)` what local 2-FGNN does.
 
     Args:
         text: The product, as `inc.einsum` takes it: a letter is one node throughout.
         in_channels: For all operands, or a dict by tensor.
         out_channels: What every operand is mapped to, and the output has.
         norm: `layer`, `batch`, or None: of every orbit of the output.
-        is_complete: Whether the maps of operands are the complete linear layers of their tensors, not just of the channels of every entry.
+        is_complete: Whether the maps of operands are the complete linear layers of their tensors,
+            not just of the channels of every entry.
         limit: More joined rows than this are refused.
         device, dtype: Of the parameters.
 
     Shape:
-        x: (entries, in_channels) for an operand: one tensor that all operands are, a tuple of one for each, or a dict by tensor.
+        x: (entries, in_channels) for an operand: one tensor that all operands are, a tuple of one
+            for each, or a dict by tensor.
 
     Example:
         >>> s = Structure.complete(4, "i j")
@@ -116,7 +119,9 @@ class Product(Planned):
 
 
 def _by_entry(pattern: Pattern, width: int, out: int, device: Any, dtype: Any) -> nn.Module:
-    """A map of the channels of every entry; values that change sign with the order of nodes have no bias."""
+    """A map of the channels of every entry; values that change sign with the order of nodes have no
+    bias.
+    """
     is_oriented = any(face.kind.is_oriented for face in pattern.faces)
     return nn.Linear(width, out, bias=not is_oriented, device=device, dtype=dtype)
 

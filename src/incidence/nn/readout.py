@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
+from incidence.engine.aggregate import as_aggregations
+from incidence.engine.layout import layout_of
+from incidence.engine.plain import LevelLists, level_lists, pool_level, refused
+from incidence.engine.plan import plan_of
+from incidence.engine.readout import pool_structures
 from incidence.errors import IncidenceError
-from incidence.kernels.aggregate import as_aggregations
-from incidence.kernels.readout import pool_structures
-from incidence.kernels.traced import flatten_readout, traced_readout, unplanned
 from incidence.nn.aggr import as_aggr
 from incidence.nn.composition import Side, unknown
+from incidence.nn.steps import writes
 from incidence.nn.tensors import Values, as_list, as_side, key_of, per_tensor
-from incidence.plans import plan_of
-from incidence.plans.layout import Stacks, by_width, layout_of
 from incidence.structure import Structure
 from incidence.structure.data import cache_of
-from incidence.structure.pytree import Flat, flat_of
+from incidence.structure.pytree import Recorded, recorded, traced
 
 __all__ = ["Readout"]
 
 
 def _as_even(pattern: Pattern, number: int) -> Pattern:
-    """A tensor of sizes on the entries of an oriented tensor, under a name of its own; other tensors as they are."""
+    """A tensor of sizes on the entries of an oriented tensor, under a name of its own; other
+    tensors as they are.
+    """
     return (
         Pattern(f"even{number}={pattern.unnamed().unoriented()}")
         if pattern.is_oriented
@@ -42,9 +46,8 @@ def _with_even(
     for pattern, other in zip(patterns, plain, strict=True):
         if pattern.is_oriented:
             own = structure._as_spelt(pattern)
-            spelt = Pattern(
-                f"{other.name}={own.unnamed().unoriented()}"
-            )  # in the letters of the index
+            # in the letters of the index
+            spelt = Pattern(f"{other.name}={own.unnamed().unoriented()}")
             index[spelt], entry_ptr[spelt] = structure._stored(own), structure.entry_ptr(own)
     return Structure._of(structure._node_ptr, index, entry_ptr)
 
@@ -52,7 +55,8 @@ def _with_even(
 class Readout(nn.Module):
     """Invariants of every structure: the statistics of every orbit of every tensor, side by side.
 
-    Of oriented tensors they are the statistics of sizes, $|x|$, as those of the values would change with orientations.
+    Of oriented tensors they are the statistics of sizes, $|x|$, as those of the values would change
+    with orientations.
 
     Args:
         text: The tensors, for example `i, {i j}`.
@@ -69,17 +73,17 @@ class Readout(nn.Module):
         super().__init__()
         if even not in ("abs", "square"):
             raise IncidenceError(
-                f"even= is `abs` or `square`, what a readout takes of values with a sign; got {even!r}."
+                "even= is `abs` or `square`, what a readout takes of values with a sign; got"
+                f" {even!r}."
             )
         self.patterns, self.even = as_side(text), even
         self.aggr = as_aggr(aggr)
         self._aggregations = as_aggregations(self.aggr)
         self._plain = [_as_even(p, number) for number, p in enumerate(self.patterns)]
         self._map = EquivariantMap.between(self._plain, [Pattern("")])
-        self._keys, self._key = (
-            [key_of(p) for p in self.patterns],
-            f"readout {self._map!r}",
-        )  # of features, and of what is kept
+        self._layout = layout_of(self._map)
+        # of features, and of what is kept
+        self._keys, self._key = [key_of(p) for p in self.patterns], f"readout {self._map!r}"
         self._num_orbits = [len(p.orbits) for p in self.patterns]
 
     def out_channels(self, channels: int | Mapping[str, int]) -> int:
@@ -99,63 +103,43 @@ class Readout(nn.Module):
             getattr(value, self.even)() if p.is_oriented else value
             for p, value in zip(self.patterns, xs, strict=True)
         ]
-        stacks = by_width([value.shape[1] for value in xs])
-        parts: dict[int, Tensor] = {}
-        for number, members in enumerate(stacks):
-            stacked = (
-                xs[members[0]] if len(members) == 1 else torch.cat([xs[k] for k in members])
-            )  # (rows, channels)
-            pooled = self._pool(
-                stacked, structure, stacks, number
-            )  # for each aggregation (structures, orbits x channels)
-            by_orbit = torch.stack(
-                [one.view(one.shape[0], -1, stacked.shape[1]) for one in pooled], dim=2
-            )
-            counts = [self._num_orbits[k] for k in members]
-            parts.update(
-                zip(
-                    members,
-                    (part.flatten(1) for part in by_orbit.split_with_sizes(counts, dim=1)),
-                    strict=True,
-                )
-            )
-        return torch.cat([parts[k] for k in range(len(xs))], dim=1)
+        parts = [self._pooled(value, structure, number) for number, value in enumerate(xs)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
-    def _pool(
-        self, stacked: Tensor, structure: Structure, stacks: Stacks, number: int
-    ) -> Sequence[Tensor]:
-        """The statistics of one stack: while tracing, by what `plan` left on the structure."""
+    def _pooled(self, x: Tensor, structure: Structure, number: int) -> Tensor:
+        """Return the statistics of a tensor, (structures, orbits x aggregations x channels)."""
         if torch.compiler.is_compiling():
-            flat = flat_of(structure, f"{self._key} {stacks}")
-            if flat is None:
-                columns = sum(self._num_orbits[k] for k in stacks[number]) * stacked.shape[1]
-                return [
-                    unplanned(stacked, structure.num_structures, columns)
-                    for _ in self._aggregations
-                ]
-            return [
-                traced_readout(flat, stacked, number, aggregation)
-                for aggregation in self._aggregations
-            ]
-        return pool_structures(
-            stacked,
-            self._aggregations,
-            plan_of(self._on(structure), layout_of(self._map, stacks)).inputs[number],
-        )
+            by_aggregation = self._traced(x, structure, number)
+        else:
+            bags = plan_of(self._on(structure), self._layout).inputs[number]
+            by_aggregation = pool_structures(x, self._aggregations, bags)
+        if len(by_aggregation) == 1:
+            return by_aggregation[0]
+        orbits = [one.view(one.shape[0], -1, x.shape[1]) for one in by_aggregation]
+        return torch.stack(orbits, dim=2).flatten(1)
 
-    def plan(self, structure: Structure, channels: int | Mapping[str, int] = 1) -> None:
-        """Makes the index lists for a structure, which tracing needs; tensors with as many channels share theirs."""
-        stacks, flats = (
-            by_width(per_tensor(self.patterns, channels, "channels")),
-            cache_of(structure, Flat),
-        )
-        if f"{self._key} {stacks}" not in flats:
-            flats[f"{self._key} {stacks}"] = flatten_readout(
-                plan_of(self._on(structure), layout_of(self._map, stacks))
-            )
+    def _traced(self, x: Tensor, structure: Structure, number: int) -> Sequence[Tensor]:
+        """Return one statistic after the other, from what `plan` left on the structure."""
+        lists = traced(structure, f"{self._key} {number}")
+        if lists is None:
+            columns = self._num_orbits[number] * x.shape[1]
+            return [refused(None, x, structure.num_structures, columns) for _ in self._aggregations]
+        own = LevelLists(*lists.tensors)
+        return [pool_level(x, own, aggregation.name) for aggregation in self._aggregations]
+
+    def plan(self, structure: Structure) -> None:
+        """Make the index lists for a structure; tracing needs them."""
+        entries, plan = recorded(structure), plan_of(self._on(structure), self._layout)
+        for number, bags in enumerate(plan.inputs):
+            if f"{self._key} {number}" not in entries:
+                [lists] = level_lists(bags)
+                tensors = [t for t in lists if t is not None]
+                entries[f"{self._key} {number}"] = Recorded(tensors)
 
     def _on(self, structure: Structure) -> Structure:
-        """The structure with the entries of oriented tensors as entries without orientation too; kept."""
+        """The structure with the entries of oriented tensors as entries without orientation too;
+        kept.
+        """
         if not any(p.is_oriented for p in self.patterns):
             return structure
         kept = cache_of(structure, Structure)
@@ -170,3 +154,15 @@ class Readout(nn.Module):
     def extra_repr(self) -> str:
         """The tensors and the aggregations."""
         return f"{', '.join(map(str, self.patterns))!r}, aggr={list(self.aggr)}"
+
+
+@writes(Readout)
+def _write_readout(program: Any, readout: Readout, x: Any) -> Any:
+    values = [x[key] for key in readout._keys] if isinstance(x, dict) else [x]
+    layout = readout._layout
+    use = program.plan(layout, readout._on, readout._key)
+    layouts = list(zip(layout.input_numbers, layout.inputs, strict=True))
+    for k, pattern in enumerate(readout.patterns):
+        if pattern.is_oriented:
+            values[k] = program.activation(values[k], readout.even)
+    return program.readout(use, values, layouts, readout.aggr)

@@ -14,7 +14,7 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, PatternError
 from incidence.structure import Example, Structure
-from incidence.structure.validate import assert_structure
+from incidence.structure.arguments import assert_structure
 
 __all__ = [
     "Values",
@@ -46,7 +46,8 @@ def assert_distinct(patterns: Sequence[Pattern], text: str) -> None:
         if patterns.count(pattern) > 1:
             shown = str(pattern) or "(empty)"
             raise IncidenceError(
-                f"`{shown}` stands twice on one side of `{text}`: name them, as in `one={pattern}, two={pattern}`."
+                f"`{shown}` stands twice on one side of `{text}`: name them, as in `one={pattern},"
+                f" two={pattern}`."
             )
 
 
@@ -55,7 +56,8 @@ def assert_unoriented(m: EquivariantMap, why: str) -> None:
     oriented = next((p for p in m.inputs + m.outputs if p.is_oriented), None)
     if oriented is not None:
         raise IncidenceError(
-            f"{why}; got `{oriented}`. Use inc.nn.Linear, or write `{oriented.unoriented()}` for values without a sign."
+            f"{why}; got `{oriented}`. Use inc.nn.Linear, or write `{oriented.unoriented()}` for"
+            " values without a sign."
         )
 
 
@@ -92,13 +94,15 @@ def per_tensor(patterns: Sequence[Pattern], value: Any, what: str) -> list[Any]:
         number = _find(patterns, key, what)
         if number in found:
             raise IncidenceError(
-                f"{what} has {key_of(patterns[number])!r} twice, in two spellings: keep one of them."
+                f"{what} has {key_of(patterns[number])!r} twice, in two spellings: keep one of"
+                " them."
             )
         found[number] = v
     missing = [key_of(p) for number, p in enumerate(patterns) if number not in found]
     if missing:
         raise IncidenceError(
-            f"{what} has no value for {missing[0]!r}: give one for each tensor, or one number for all."
+            f"{what} has no value for {missing[0]!r}: give one for each tensor, or one number for"
+            " all."
         )
     return [found[number] for number in range(len(patterns))]
 
@@ -108,7 +112,8 @@ def keys_in_order(text: str, keys: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(per_tensor(EquivariantMap(text).inputs, {key: key for key in keys}, "the input"))
 
 
-# All that `torch.compiler.assume_constant_result` does, once it has loaded the compiler, which takes as long as torch itself.
+# All that `torch.compiler.assume_constant_result` does, once it has loaded the compiler, which
+# takes as long as torch itself.
 keys_in_order._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
@@ -124,7 +129,8 @@ def as_list(
     else:
         keys = ", ".join(repr(key_of(p)) for p in patterns)
         raise IncidenceError(
-            f"the input has {len(patterns)} tensors: pass a dict with the keys {keys}; got {type(x).__name__}."
+            f"the input has {len(patterns)} tensors: pass a dict with the keys {keys}; got"
+            f" {type(x).__name__}."
         )
     for pattern, value, width in zip(patterns, values, channels, strict=True):
         _assert_features(pattern, value, structure, width)
@@ -169,11 +175,13 @@ def assert_rows(
         )
     if x.ndim == 1:
         raise IncidenceError(
-            f"{name} must have shape [entries, channels]; got {list(x.shape)}. For one channel use x[:, None]."
+            f"{name} must have shape [entries, channels]; got {list(x.shape)}. For one channel use"
+            " x[:, None]."
         )
     if x.ndim != 2:
         raise IncidenceError(
-            f"{name} must have shape [entries, channels]; got {list(x.shape)}. Batches are structures side by side."
+            f"{name} must have shape [entries, channels]; got {list(x.shape)}. Batches are"
+            " structures side by side."
         )
     if x.shape[0] != rows:
         raise IncidenceError(
@@ -183,7 +191,8 @@ def assert_rows(
         raise IncidenceError(f"{name} have no channels: shape {list(x.shape)}. {remedy}")
     if x.device != structure.device:
         raise IncidenceError(
-            f"{name} are on {x.device} and the structure is on {structure.device}: move one with `.to(device)`."
+            f"{name} are on {x.device} and the structure is on {structure.device}: move one with"
+            " `.to(device)`."
         )
 
 
@@ -200,7 +209,8 @@ def taken_apart(x: Any, structure: Structure | None) -> tuple[Any, Structure]:
             "an example and a structure" if isinstance(x, Example) else f"{type(x).__name__} alone"
         )
         raise IncidenceError(
-            f"call it with an example, or with features and their structure, as in net(x, s); got {came}."
+            "call it with an example, or with features and their structure, as in net(x, s); got"
+            f" {came}."
         )
     return x, structure
 

@@ -1,9 +1,11 @@
-r"""Weights carried along $\mathrm{Aut}(X) \le S_N \le \prod_d S_{N_d}$: to a smaller group exactly, to a larger one as near as can be.
+r"""Weights carried along $\mathrm{Aut}(X) \le S_N \le \prod_d S_{N_d}$: to a smaller group exactly,
+to a larger one as near as can be.
 
-A layer of a group is a combination of its operators, and an operator is a matrix of pairs of entries. On *types* of pairs, on which
-all operators concerned are constant, everything becomes small: the orbits of a group, or the pairs that no operator tells apart. A layer of
-a smaller group has the values of the larger one's operators as its weights; the nearest layer of a larger group solves a least-squares
-problem, each type weighted by the number of its pairs.
+A layer of a group is a combination of its operators, and an operator is a matrix of pairs of
+entries. On *types* of pairs, on which all operators concerned are constant, everything becomes
+small: the orbits of a group, or the pairs that no operator tells apart. A layer of a smaller group
+has the values of the larger one's operators as its weights; the nearest layer of a larger group
+solves a least-squares problem, each type weighted by the number of its pairs.
 """
 
 from __future__ import annotations
@@ -15,15 +17,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from incidence.engine.aggregate import AGGREGATIONS, Sum
 from incidence.errors import IncidenceError
-from incidence.kernels.aggregate import AGGREGATIONS, Sum
 from incidence.nn.automorphism import AutomorphismLinear
 from incidence.nn.exchangeable import Exchangeable
 from incidence.nn.linear import Linear
 from incidence.nn.operator import operator_matrix
 from incidence.nn.tensors import assert_structure, key_of
 from incidence.structure import Structure
-from incidence.structure.data import orbit_rows
+from incidence.structure.arrange import orbit_rows
 from incidence.structure.ragged import rank
 from incidence.symmetry import Group
 from incidence.symmetry.pairs import PairOrbits
@@ -42,8 +44,8 @@ def restrict(layer: AnyLayer, group: Group | str) -> AnyLayer:
         group: A group of a structure, or `symmetric`, all relabellings of the nodes.
 
     Returns:
-        An `AutomorphismLinear` layer on the structure of the group; for `symmetric` a `Linear` layer, which computes the same on every
-        structure.
+        An `AutomorphismLinear` layer on the structure of the group; for `symmetric` a `Linear`
+        layer, which computes the same on every structure.
 
     Raises:
         IncidenceError: The group is not smaller, or the layer does not take sums.
@@ -54,8 +56,10 @@ def restrict(layer: AnyLayer, group: Group | str) -> AnyLayer:
         >>> layer = Linear("i -> i", 2, 2, dtype=torch.float64)
         >>> small = restrict(layer, automorphisms(path))
         >>> x = torch.randn(3, 2, dtype=torch.float64)
-        >>> len(layer.weight), len(small.weight), torch.allclose(layer(x, path), small(x, path), atol=1e-12)
-        (2, 5, True)
+        >>> len(layer.weight), len(small.weight)
+        (2, 5)
+        >>> torch.allclose(layer(x, path), small(x, path), atol=1e-12)
+        True
     """
     _assert_sum(layer)
     if isinstance(group, Group):
@@ -69,7 +73,8 @@ def restrict(layer: AnyLayer, group: Group | str) -> AnyLayer:
         )
     if group != "symmetric":
         raise IncidenceError(
-            f"a layer is restricted to a Group, or to 'symmetric'; got {group!r}. To a larger group it is projected."
+            f"a layer is restricted to a Group, or to 'symmetric'; got {group!r}. To a larger group"
+            " it is projected."
         )
     if isinstance(layer, AutomorphismLinear):
         raise IncidenceError(
@@ -84,30 +89,33 @@ def project(
 ) -> AnyLayer:
     r"""The layer of a larger group that is nearest to a layer.
 
-    Nearest in the Frobenius norm of the matrices of pairs of present entries; of all weights that give the nearest map, those of least
-    norm.
+    Nearest in the Frobenius norm of the matrices of pairs of present entries; of all weights that
+    give the nearest map, those of least norm.
 
     Args:
         layer: A `Linear` or `AutomorphismLinear` layer, with sums.
-        group: A group of a structure that has that of the layer as a part; `symmetric`, all relabellings of the nodes; or `product`,
-            every dimension on its own.
+        group: A group of a structure that has that of the layer as a part; `symmetric`, all
+            relabellings of the nodes; or `product`, every dimension on its own.
         structure: Whose entries count; an `AutomorphismLinear` layer has its own.
 
     Returns:
         An `AutomorphismLinear`, `Linear` or `Exchangeable` layer.
 
     Raises:
-        IncidenceError: The group is not larger, the layer does not take sums, or no structure is given.
+        IncidenceError: The group is not larger, the layer does not take sums, or no structure is
+            given.
     """
     _assert_sum(layer)
     if isinstance(layer, Exchangeable):
         raise IncidenceError(
-            "no group is larger than the product: there is nothing to project an Exchangeable layer to."
+            "no group is larger than the product: there is nothing to project an Exchangeable"
+            " layer to."
         )
     if isinstance(group, Group):
         if isinstance(layer, Linear):
             raise IncidenceError(
-                "a Linear layer respects all relabellings: no group of nodes is larger. Use restrict_to, or 'product'."
+                "a Linear layer respects all relabellings: no group of nodes is larger. Use"
+                " restrict_to, or 'product'."
             )
         _assert_part(
             layer.group, group, "project takes a group that has that of the layer as a part"
@@ -127,7 +135,8 @@ def project(
         structure = layer.structure
     if structure is None:
         raise IncidenceError(
-            "give project the structure whose entries count: on another one another layer may be nearest."
+            "give project the structure whose entries count: on another one another layer may be"
+            " nearest."
         )
     assert_structure(structure, "structure=", f"layer.project({group!r}, structure)")
     new = (
@@ -138,31 +147,32 @@ def project(
     return _fitted(layer, new, structure)
 
 
-# Methods of the layers too. They make layers of the other kinds, so they can stand in the module of none of them.
-Linear.restrict_to = Exchangeable.restrict_to = AutomorphismLinear.restrict_to = restrict
-Linear.project = AutomorphismLinear.project = project
-
-
+# Methods of the layers too. They make layers of the other kinds, so they can stand in the module of
+# none of them.
 def _assert_sum(layer: object) -> None:
     if not isinstance(layer, (Linear, Exchangeable, AutomorphismLinear)):
         raise IncidenceError(
-            f"weights are carried between Linear, Exchangeable and AutomorphismLinear layers; got {type(layer).__name__}."
+            "weights are carried between Linear, Exchangeable and AutomorphismLinear layers; got"
+            f" {type(layer).__name__}."
         )
     inner = _inner(layer)
     if -1 in inner.in_channels:
         raise IncidenceError(
-            f"the layer `{inner.map}` has no weights yet: run it once, so that it knows its in_channels."
+            f"the layer `{inner.map}` has no weights yet: run it once, so that it knows its"
+            " in_channels."
         )
     if isinstance(inner, Linear) and (
         _weight(layer, 0, 0).ndim > 3
         or not all(isinstance(AGGREGATIONS[name], Sum) for name in inner.aggr)
     ):
         raise IncidenceError(
-            f"weights are carried between layers that take sums; this one has aggr={list(inner.aggr)}."
+            "weights are carried between layers that take sums; this one has"
+            f" aggr={list(inner.aggr)}."
         )
     if isinstance(layer, Exchangeable) and layer.order is not None:
         raise IncidenceError(
-            f"Exchangeable({layer.order}) does not say which tensor it means: write the tensor, as in 'i {{i j}}'."
+            f"Exchangeable({layer.order}) does not say which tensor it means: write the tensor, as"
+            " in 'i {i j}'."
         )
 
 
@@ -220,7 +230,9 @@ def _values(
     ys: Tensor,
     xs: Tensor,
 ) -> Tensor:
-    """What the operators from one tensor to another have at some pairs of entries; shape (pairs, operators)."""
+    """What the operators from one tensor to another have at some pairs of entries; shape (pairs,
+    operators).
+    """
     none = torch.zeros(len(ys), 0, dtype=torch.float64, device=ys.device)
     return torch.cat(
         [none, *(matrix[ys, xs][:, None] for matrix in _operators(layer, structure, pair))], dim=1
@@ -250,7 +262,9 @@ def _bias_rows(layer: AnyLayer, t: int, structure: Structure) -> Tensor:
 
 
 def _means(values: Tensor, number: Tensor, sizes: Tensor, count: int) -> Tensor:
-    """The mean of the values with each number, every one counted as often as its size says; 0 where there are none."""
+    """The mean of the values with each number, every one counted as often as its size says; 0 where
+    there are none.
+    """
     weights = sizes[:, None].to(values)
     parts = values.flatten(1) * weights, weights
     total, counts = (
@@ -267,7 +281,9 @@ def _assert_part(small: Group, large: Group, what: str) -> None:
 
 @torch.no_grad()
 def _fitted(old: AnyLayer, new: AnyLayer, structure: Structure) -> AnyLayer:
-    """Gives a layer the weights by which it is nearest to another on a structure; the same, if its group is smaller."""
+    """Gives a layer the weights by which it is nearest to another on a structure; the same, if its
+    group is smaller.
+    """
     for pair in _pairs(old):
         known = [
             layer.pair_orbits[pair] for layer in (old, new) if isinstance(layer, AutomorphismLinear)
@@ -307,7 +323,9 @@ def _fitted(old: AnyLayer, new: AnyLayer, structure: Structure) -> AnyLayer:
 
 
 def _types(layers: Sequence[Any], structure: Structure, pair: tuple[int, int]) -> PairOrbits:
-    """The pairs of entries in the place of their orbits: those that no operator of the layers tells apart are of one type."""
+    """The pairs of entries in the place of their orbits: those that no operator of the layers tells
+    apart are of one type.
+    """
     width = structure.num_entries(layers[0].map.inputs[pair[0]])
     number = torch.zeros(
         structure.num_entries(layers[0].map.outputs[pair[1]]) * width,
@@ -329,10 +347,13 @@ def _types(layers: Sequence[Any], structure: Structure, pair: tuple[int, int]) -
 
 @torch.no_grad()
 def _to_symmetric(layer: Exchangeable) -> Linear:
-    """By the values on one pair of entries for every operation of the larger layer; the same on every structure."""
+    """By the values on one pair of entries for every operation of the larger layer; the same on
+    every structure.
+    """
     if layer.map.is_open:
         raise IncidenceError(
-            f"`{layer.map}` has open faces, which have infinitely many operations: restrict to the group of a structure."
+            f"`{layer.map}` has open faces, which have infinitely many operations: restrict to the"
+            " group of a structure."
         )
     new = Linear(layer.map, **_arguments(layer))
     for s, t in _pairs(layer):

@@ -1,6 +1,7 @@
 """Pictures: structures, operations, maps, networks; data, training and predictions.
 
-Like the front door, it loads what it names on first use: pictures of the algebra need neither torch nor matplotlib.
+Like the front door, it loads what it names on first use: pictures of the algebra need neither torch
+nor matplotlib.
 """
 
 from __future__ import annotations

@@ -7,12 +7,13 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from incidence import plot
 from incidence.errors import IncidenceError
-from incidence.plot.picture import FORMATS, Picture
+from incidence.plot.picture import Picture, assert_format
 from incidence.plot.subjects import OpenRun, Subject, lifted, subject_of
 
 __all__ = ["plot_flags"]
@@ -39,7 +40,12 @@ examples:
 
 
 def plot_flags(command: argparse.ArgumentParser, open_run: Callable[[Path], OpenRun]) -> None:
-    """Adds the flags of the command; `open_run` opens the folder of a run, which is no business of pictures."""
+    """Add the flags of the command.
+
+    Args:
+        command: The command.
+        open_run: Opens the folder of a run; this package does not know how.
+    """
     command.description, command.epilog = _ABOUT, _EXAMPLES
     add = command.add_argument
     add(
@@ -47,18 +53,9 @@ def plot_flags(command: argparse.ArgumentParser, open_run: Callable[[Path], Open
         metavar="WHAT",
         help="a map, pattern, named object, smiles:..., file, data set, or folder of a run",
     )
-    add(
-        "--out",
-        type=Path,
-        metavar="FILE",
-        help="where to write: .svg, .pdf or .png (default: NAME.svg here)",
-    )
-    add(
-        "--as",
-        dest="way",
-        metavar="KIND",
-        help="what to draw of it: " + "; ".join(f"{k}: {', '.join(v)}" for k, v in _WAYS.items()),
-    )
+    add("--out", type=Path, metavar="FILE", help=".svg, .pdf or .png to write (default: NAME.svg)")
+    kinds = "; ".join(f"{kind}: {', '.join(ways)}" for kind, ways in _WAYS.items())
+    add("--as", dest="way", metavar="KIND", help=f"what to draw (default: the first). {kinds}")
     add("--theme", choices=("light", "dark"), default="light", help="the colours (default light)")
     add(
         "--values",
@@ -67,19 +64,17 @@ def plot_flags(command: argparse.ArgumentParser, open_run: Callable[[Path], Open
         metavar="TENSOR",
         help="features to show as colours, by pattern or name; `size`: faces by size",
     )
+    add("--channel", type=int, default=0, metavar="K", help="channel of the values (default 0)")
     add(
-        "--channel",
-        type=int,
-        default=0,
-        metavar="K",
-        help="which channel of the features (default 0)",
+        "--layout",
+        metavar="NAME",
+        help="places of nodes: force, space, circle, columns, molecule or shadow",
     )
-    add("--layout", metavar="NAME", help="force, space, circle, columns, molecule or shadow")
     add(
         "--tensors",
         nargs="+",
         metavar="TENSOR",
-        help="which tensors to draw (default: those of lone faces)",
+        help="tensors to draw (default: those of lone faces)",
     )
     add(
         "--labels",
@@ -92,60 +87,48 @@ def plot_flags(command: argparse.ArgumentParser, open_run: Callable[[Path], Open
         type=float,
         default=(-55.0, 20.0),
         metavar="DEGREES",
-        help="azimuth and elevation (default -55 20)",
+        help="azimuth and elevation of the camera (default -55 20)",
     )
-    add("--opacity", type=float, default=1.0, metavar="SHARE", help="of faces, 0 to 1 (default 1)")
+    add("--opacity", type=float, default=1.0, metavar="SHARE", help="opacity of faces (default 1)")
     add(
         "--size",
         type=float,
         metavar="POINTS",
-        help="the longer side of a drawing, or a place of a matrix",
+        help="longer side of a drawing, or side of a place of a matrix",
     )
-    add("--title", default="", help="what stands above it")
+    add("--title", default="", help="text above the drawing (default: none)")
     add(
         "--rows",
         nargs="+",
         type=int,
         default=[],
         metavar="N",
-        help="which examples of a file or data set",
+        help="examples of a file or data set to draw, counted from 0",
     )
     add(
         "--reader",
         metavar="NAME",
-        help="who reads the file, where its suffix does not tell: graph, molecule, mesh, example",
+        help="reader of the file: graph, molecule, mesh or example (default: by its suffix)",
     )
     add(
         "--lift",
         default="none",
         metavar="NAME",
-        help="draws what a lift makes of it: rings, cliques, ...",
+        help="lift to draw the result of: rings, cliques, ... (default none)",
     )
-    add("--nodes", type=int, metavar="N", help="of a matrix: how many nodes (default 4)")
-    add("--on", metavar="WHAT", help="of a matrix or plan: the structure to draw it on")
-    add("--nested", action="store_true", help="of a matrix: the inputs of every output as a matrix")
-    add(
-        "--operations",
-        nargs="+",
-        type=int,
-        metavar="N",
-        help="of a map: which operations, by number",
-    )
+    add("--nodes", type=int, metavar="N", help="number of nodes of a matrix (default 4)")
+    add("--on", metavar="WHAT", help="structure on which a matrix or plan is drawn")
+    add("--nested", action="store_true", help="draw the inputs of every output as a matrix")
+    add("--operations", nargs="+", type=int, metavar="N", help="numbers of operations to draw")
     add(
         "--most",
         type=int,
         metavar="N",
-        help="how many operations or structures to draw (default 60, 12)",
+        help="largest number of operations or structures drawn (default 60, 12)",
     )
-    add(
-        "--columns",
-        type=int,
-        default=4,
-        metavar="N",
-        help="how many stand side by side (default 4)",
-    )
-    add("--transparent", action="store_true", help="leaves the paper out")
-    add("--json", action="store_true", help="one JSON object for other programs")
+    add("--columns", type=int, default=4, metavar="N", help="drawings side by side (default 4)")
+    add("--transparent", action="store_true", help="leave the paper out")
+    add("--json", action="store_true", help="print one JSON object for other programs")
     command.set_defaults(run=lambda arguments: _plot(arguments, open_run, command))
 
 
@@ -154,79 +137,81 @@ def _plot(
     open_run: Callable[[Path], OpenRun],
     command: argparse.ArgumentParser,
 ) -> str:
-    if arguments.out is not None and arguments.out.suffix[1:].lower() not in FORMATS:
-        raise IncidenceError(
-            f"a picture is a file .svg, .pdf or .png; got {arguments.out.name!r}. Give --out one of these endings."
-        )
-    with _Stages() as say:
+    if arguments.out is not None:
+        assert_format(arguments.out, "Give --out one of these endings.")
+    with _Progress() as say:
         say(f"reading {arguments.what}")
         subject = subject_of(arguments.what, open_run, arguments.rows, arguments.reader)
         if arguments.on is not None:
             say(f"reading {arguments.on}")
             arguments.on = _structure_of(arguments.on, open_run)
         way = _way(subject, arguments.way)
-        _refuse_unused(
-            way,
-            [name for name, value in vars(arguments).items() if value != command.get_default(name)],
-        )
+        options = vars(arguments)
+        changed = [name for name, value in options.items() if value != command.get_default(name)]
+        _refuse_unused(way, changed)
         draw = _WAYS[subject.kind][way]
         say("drawing")
-        picture = draw(subject, arguments)
+        picture = draw(subject, **{name: options[name] for name in _options(draw)})
         target = arguments.out or Path(f"{subject.name}.svg")
         say(f"writing {target}")
         if isinstance(picture, Picture):
             picture.save(target, transparent=arguments.transparent)
         else:
             plot.save(picture, target)
-    return _told(picture, target, subject, arguments.json)
+    drawn = _counts(picture)
+    if arguments.json:
+        title = getattr(picture, "title", "")
+        return json.dumps({"file": str(target), "title": title, "drawn": drawn})
+    text = _sentence(drawn, subject)
+    return f"wrote {target} ({text})" if text else f"wrote {target}"
 
 
-class _Stages:
+class _Progress:
     """Says on a terminal what is being done, in a line that goes away."""
 
     def __enter__(self) -> Callable[[str], None]:
-        return self._say
-
-    def _say(self, what: str) -> None:
-        if sys.stderr.isatty():
-            print(f"\r\033[K{what} ...", end="", file=sys.stderr, flush=True)
+        return lambda what: self._print(f"{what} ...")
 
     def __exit__(self, *_: object) -> None:
+        self._print("")
+
+    @staticmethod
+    def _print(text: str) -> None:
         if sys.stderr.isatty():
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
-def _told(picture: Any, target: Path, subject: Subject, as_json: bool) -> str:
-    """What was written, and how many things of each part it shows."""
-    shapes = picture.scene.shapes if isinstance(picture, Picture) else ()
-    drawn = Counter(
-        shape.part
-        for shape in shapes
-        if shape.entry is not None and shape.part not in ("label", "key", "formula")
-    )
-    if not drawn and isinstance(picture, Picture):  # operations or orbits, which are no entries
-        drawn = Counter(_COUNTED[shape.part] for shape in shapes if shape.part in _COUNTED)
-    if as_json:
-        return json.dumps(
-            {"file": str(target), "title": getattr(picture, "title", ""), "drawn": dict(drawn)}
-        )
+def _counts(picture: Any) -> dict[str, int]:
+    """How many things of each part a picture shows."""
+    if not isinstance(picture, Picture):
+        return {}
+    marks = picture.scene.shapes
+    entries = [mark.part for mark in marks if mark.entry is not None]
+    counts = Counter(part for part in entries if part not in ("label", "key", "formula"))
+    if counts:
+        return dict(counts)
+    # Operations and orbits are no entries.
+    return dict(Counter(_COUNTED[mark.part] for mark in marks if mark.part in _COUNTED))
+
+
+def _sentence(drawn: Mapping[str, int], subject: Subject) -> str:
+    """The counts in words."""
     if drawn.keys() == {"operation"}:
-        count, total = drawn["operation"], subject.value.dimension
-        part = ("product" if subject.kind == "products" else "operation") + "s" * (total != 1)
-        return f"wrote {target} ({f'{count:,} of ' * (count < total)}{total:,} {part})"
-    shown = ", ".join(
-        f"{count:,} {part}"
-        for part, count in drawn.items()
-        if not part.endswith((" inside", " head", " strand", " turn"))
-    )
-    return f"wrote {target}" + f" ({shown})" * bool(shown)
+        count = drawn["operation"]
+        total = subject.value.dimension
+        noun = "product" if subject.kind == "products" else "operation"
+        text = f"1 {noun}" if total == 1 else f"{total:,} {noun}s"
+        return text if count == total else f"{count:,} of {text}"
+    details = (" inside", " head", " strand", " turn")
+    return ", ".join(f"{n:,} {part}" for part, n in drawn.items() if not part.endswith(details))
 
 
 def _structure_of(text: str, open_run: Callable[[Path], OpenRun]) -> Any:
     subject = subject_of(text, open_run)
     if subject.kind != "structure":
         raise IncidenceError(
-            f"--on {text!r}: that is a {subject.kind}; give a named object or a file with a structure."
+            f"--on {text!r}: that is a {subject.kind}; give a named object or a file with a"
+            " structure."
         )
     return getattr(subject.value, "structure", subject.value)
 
@@ -240,148 +225,142 @@ def _way(subject: Subject, name: str | None) -> str:
     return name
 
 
-def _refuse_unused(way: str, given: list[str]) -> None:
-    """An option that a picture has no use for is a misunderstanding: better said than passed over."""
-    for name in given:
-        users = [user for user, names in _OPTIONS.items() if name in names]
-        if users and way not in users:
+# ---- the pictures: keyword-only parameters are the options that a picture has
+
+Draw = Callable[..., Any]
+
+
+def _options(draw: Draw) -> list[str]:
+    parameters = signature(draw).parameters.values()
+    return [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+
+
+def _refuse_unused(way: str, changed: list[str]) -> None:
+    """Refuse options that the picture does not have: they are a misunderstanding."""
+    drawings = {name: draw for ways in _WAYS.values() for name, draw in ways.items()}
+    for option in changed:
+        users = [name for name, draw in drawings.items() if option in _options(draw)]
+        if users and way not in users and option != "theme":
             raise IncidenceError(
-                f"--{name} is for pictures of {' or '.join(users)}; this is one of {way}. Leave it out, or choose with --as."
+                f"--{option} is for pictures of {' or '.join(users)}; this is one of {way}. Leave"
+                " it out, or choose with --as."
             )
 
 
-def _operations(subject: Subject, given: argparse.Namespace) -> Picture:
-    return plot.operations(
-        subject.value,
-        given.operations,
-        columns=given.columns,
-        most=60 if given.most is None else given.most,
-        theme=given.theme,
-    )
+def _operations(
+    subject: Subject, *, operations: list[int] | None, columns: int, most: int | None, theme: str
+) -> Picture:
+    limit = 60 if most is None else most
+    return plot.operations(subject.value, operations, columns=columns, most=limit, theme=theme)
 
 
-def _sharing(subject: Subject, given: argparse.Namespace) -> Picture:
-    where = given.on if given.on is not None else 4 if given.nodes is None else given.nodes
-    return plot.sharing(
-        subject.value, where, nested=given.nested, size=given.size, theme=given.theme
-    )
+def _sharing(
+    subject: Subject,
+    *,
+    nodes: int | None,
+    on: Any,
+    nested: bool,
+    size: float | None,
+    theme: str,
+) -> Picture:
+    where = on
+    if where is None:
+        where = 4 if nodes is None else nodes
+    return plot.sharing(subject.value, where, nested=nested, size=size, theme=theme)
 
 
-def _plan(subject: Subject, given: argparse.Namespace) -> Picture:
-    if given.on is None:
+def _plan(subject: Subject, *, on: Any, theme: str) -> Picture:
+    if on is None:
         raise IncidenceError(
-            "a plan belongs to a structure: add --on and a named object or file, as in --on cycle-5."
+            "a plan belongs to a structure: add --on and a named object or file, as in --on"
+            " cycle-5."
         )
-    return plot.plan(subject.value, _with_tensors(given.on, subject.value), theme=given.theme)
+    # The structure needs the patterns of the map, as far as its faces give them.
+    for pattern in dict.fromkeys((*subject.value.inputs, *subject.value.outputs)):
+        is_there = pattern in on.patterns or on._is_implicit(pattern)
+        if pattern.faces and not is_there:
+            on = on.with_pattern(str(pattern))
+    return plot.plan(subject.value, on, theme=theme)
 
 
-def _with_tensors(structure: Any, m: Any) -> Any:
-    """The structure with the patterns of a map, as far as its faces give them."""
-    for pattern in dict.fromkeys((*m.inputs, *m.outputs)):
-        if (
-            pattern.faces
-            and pattern not in structure.patterns
-            and not structure._is_implicit(pattern)
-        ):
-            structure = structure.with_pattern(str(pattern))
-    return structure
+def _orbits(subject: Subject, *, columns: int, theme: str) -> Picture:
+    return plot.orbits(subject.value, columns=columns, theme=theme)
 
 
-def _orbits(subject: Subject, given: argparse.Namespace) -> Picture:
-    return plot.orbits(subject.value, columns=given.columns, theme=given.theme)
-
-
-def _structure(subject: Subject, given: argparse.Namespace) -> Picture:
-    value, layout = lifted(subject.value, given.lift), subject.layout
-    options = {
-        "labels": given.labels,
-        "tensors": given.tensors,
-        "channel": given.channel,
-        "view": tuple(given.view),
-    }
-    more = {
-        "opacity": given.opacity,
-        "size": given.size,
-        "title": given.title,
-        "theme": given.theme,
-        "columns": given.columns,
-    }
-    if given.layout == "shadow":
-        layout = plot.shadow(getattr(value, "structure", value), layout)
-    elif given.layout is not None:
-        layout = given.layout
+def _structure(
+    subject: Subject,
+    *,
+    values: list[str],
+    layout: str | None,
+    lift: str,
+    most: int | None,
+    channel: int,
+    tensors: list[str] | None,
+    labels: bool | None,
+    view: tuple[float, float],
+    opacity: float,
+    size: float | None,
+    title: str,
+    columns: int,
+    theme: str,
+) -> Picture:
+    value = lifted(subject.value, lift)
+    places = layout or subject.layout
+    if layout == "shadow":
+        places = plot.shadow(getattr(value, "structure", value), subject.layout)
     return plot.structure(
         value,
-        _values(value, given.values),
-        layout,
-        most=12 if given.most is None else given.most,
-        **options,
-        **more,
+        _values(value, values),
+        places,
+        most=12 if most is None else most,
+        channel=channel,
+        tensors=tensors,
+        labels=labels,
+        view=(view[0], view[1]),
+        opacity=opacity,
+        size=size,
+        title=title,
+        columns=columns,
+        theme=theme,
     )
 
 
 def _values(value: Any, names: list[str]) -> Any:
     """The numbers to show: features by name, or the number of nodes of every face."""
-    if not names:
-        return None
-    if names == ["size"]:
-        structure = getattr(value, "structure", value)
-        opened = [
-            p for p in structure.patterns if p.is_open and p.order == 1 and not p.fixed_letters
-        ]
-        if not opened:
-            raise IncidenceError(
-                "--values size: there are no faces of different sizes, such as `{i ...}`."
-            )
-        return {
-            p.name or str(p): structure[p][1].bincount(minlength=structure.num_entries(p))
-            for p in opened
-        }
-    return names
+    if names != ["size"]:
+        return names or None
+    structure = getattr(value, "structure", value)
+    faces = [p for p in structure.patterns if p.is_open and p.order == 1 and not p.fixed_letters]
+    if not faces:
+        raise IncidenceError(
+            "--values size: there are no faces of different sizes, such as `{i ...}`."
+        )
+    sizes = {}
+    for p in faces:
+        [_, members] = structure[p]
+        sizes[p.name or str(p)] = members.bincount(minlength=structure.num_entries(p))
+    return sizes
 
 
-def _poset(subject: Subject, given: argparse.Namespace) -> Picture:
-    return plot.poset(getattr(subject.value, "structure", subject.value), theme=given.theme)
+def _poset(subject: Subject, *, theme: str) -> Picture:
+    return plot.poset(getattr(subject.value, "structure", subject.value), theme=theme)
 
 
-def _network(subject: Subject, given: argparse.Namespace) -> Picture:
-    return plot.network(subject.value.network, theme=given.theme)
+def _network(subject: Subject, *, theme: str) -> Picture:
+    return plot.network(subject.value.network, theme=theme)
 
 
-def _curves(subject: Subject, given: argparse.Namespace) -> Any:
+def _curves(subject: Subject) -> Any:
     return plot.curves(subject.value.history)
 
 
-_WAYS: Mapping[str, Mapping[str, Callable[[Subject, argparse.Namespace], Any]]] = {
+_WAYS: Mapping[str, Mapping[str, Draw]] = {
     "map": {"operations": _operations, "sharing": _sharing, "plan": _plan},
     "products": {"operations": _operations},
     "pattern": {"orbits": _orbits},
     "structure": {"structure": _structure, "poset": _poset},
     "run": {"network": _network, "curves": _curves},
 }
-
-_OPTIONS: Mapping[str, frozenset[str]] = {
-    "operations": frozenset({"operations", "most", "columns"}),
-    "sharing": frozenset({"nodes", "on", "nested", "size"}),
-    "plan": frozenset({"on"}),
-    "orbits": frozenset({"columns"}),
-    "structure": frozenset(
-        {
-            "values",
-            "channel",
-            "layout",
-            "tensors",
-            "labels",
-            "view",
-            "opacity",
-            "size",
-            "title",
-            "lift",
-            "most",
-            "columns",
-        }
-    ),
-}
-"""Which options make a difference to which picture; those that are not named here do to all."""
+"""What can be drawn of every kind of subject; the first is the default."""
 
 _COUNTED: Mapping[str, str] = {"formula": "operation", "orbit": "orbit"}

@@ -1,7 +1,8 @@
-"""What the explorer (docs/explorer) asks about a map, and the answers as plain data. Standard library only: it runs in browsers too.
+"""Answers the requests of the explorer (docs/explorer) about maps with plain data. Standard library
+only: it runs in browsers too.
 
-A request is a list, `[name, text of the map, max_overlap, ...]`; `reply` answers it. Pictures are SVG whose colours are names of CSS, so
-that one answer serves a light and a dark page.
+A request is a list, `[name, text of the map, max_overlap, ...]`; `reply` answers it. Pictures are
+SVG whose colours are names of CSS, so that one answer serves a light and a dark page.
 """
 
 from __future__ import annotations
@@ -13,20 +14,18 @@ from functools import lru_cache
 from itertools import groupby, islice, product, takewhile
 from typing import Any
 
-from incidence.algebra.basis import pool_to_orbit
+from incidence.algebra.composition import pool_to_orbit
 from incidence.algebra.grammar import Kind
 from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.multilinear import MultilinearMap
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.products import ProductText
 from incidence.errors import IncidenceError, TooLargeError
-from incidence.plot.diagrams import pair_heading
-from incidence.plot.entries import Entry, complete_entries, num_complete
+from incidence.plot.diagrams import nodes_heading, pair_heading
 from incidence.plot.orbit_pictures import facts, one_entry
-from incidence.plot.scene import Scene, Shape
-from incidence.plot.svg import to_svg
+from incidence.plot.scene import Mark, Scene, to_svg
 from incidence.plot.theme import DARK, LIGHT, Theme
-from incidence.plot.weights import Sharing, weight_colours
+from incidence.plot.weights import Entry, Sharing, complete_entries, num_complete, weight_colours
 from incidence.plot.wiring import Wiring, wires, wiring_of
 
 __all__ = ["PAGE", "css", "reply", "requests"]
@@ -36,17 +35,16 @@ PAGE = 12
 
 MOST_LISTED = 10_000  # operations that can be scrolled to
 _MOST_ORBITS = 24  # of a tensor that are drawn
-_MOST_PLACES = (
-    4_100  # of a matrix: 64 x 64, as all maps between tensors of three nodes have on four of them
-)
+# of a matrix: 64 x 64, as all maps between tensors of three nodes have on four of them
+_MOST_PLACES = 4_100
 _MOST_TERMS = 5_000  # of a product
-_MOST_SMALL = 8  # numbers of nodes for which the dimension is told
+_MOST_SMALL = 8  # numbers of nodes for which the dimension is shown
 
 Map = EquivariantMap | MultilinearMap
 
 
 def reply(request: str) -> str:
-    """The answer to a request, both JSON; of a text that is refused `{"error": ...}` with the message.
+    """Answer a request, both as JSON; for a text that is refused with `{"error": ...}`.
 
     Example:
         >>> json.loads(reply('["summary", "i j -> i j", 1]'))["dimension"]
@@ -59,42 +57,38 @@ def reply(request: str) -> str:
     """
     name, text, max_overlap, *more = json.loads(request)
     try:
-        return json.dumps(
-            _ANSWERS[name](_read(text, max_overlap), *more),
-            ensure_ascii=False,
-            separators=(",", ":"),
-        )
+        return _compact(_ANSWERS[name](_parsed(text, max_overlap), *more))
     except IncidenceError as error:
         return json.dumps({"error": str(error)}, ensure_ascii=False)
 
 
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
 def requests(text: str, most_pages: int = 6) -> Iterator[str]:
-    """All that a page asks about a map when it is shown, its first operations are looked at and pointed at."""
-    m = _read(text, 1)
+    """Yield the requests of a page that shows a map and its first operations."""
+    m = _parsed(text, 1)
     summary = _summary(m)
-    pages = range(min(-(-summary["listed"] // PAGE), most_pages))
-    asked: list[list[object]] = [["summary"], *(["operations", k] for k in pages)]
-    if summary["nodes"]:
-        asked.append(["entries", summary["nodes"]])
-        asked += [
-            ["terms", k, *_at(m, summary["nodes"])]
-            for k in range(min(len(pages) * PAGE, summary["listed"]))
-        ]
-    for name, *more in asked:
-        yield json.dumps([name, text, 1, *more], ensure_ascii=False, separators=(",", ":"))
-
-
-def _at(m: Map, nodes: int) -> list[int]:
-    return [nodes] if isinstance(m, MultilinearMap) else []
+    listed = summary["listed"]
+    nodes = summary["nodes"]
+    num_pages = min(-(-listed // PAGE), most_pages)
+    questions: list[list[object]] = [["summary"], *(["operations", k] for k in range(num_pages))]
+    if nodes:
+        questions.append(["entries", nodes])
+        at = [nodes] if isinstance(m, MultilinearMap) else []
+        questions += [["terms", k, *at] for k in range(min(num_pages * PAGE, listed))]
+    for name, *more in questions:
+        yield _compact([name, text, 1, *more])
 
 
 @lru_cache(maxsize=64)
-def _read(text: str, max_overlap: int) -> Map:
+def _parsed(text: str, max_overlap: int) -> Map:
     return MultilinearMap(text) if "*" in text else EquivariantMap(text, max_overlap)
 
 
 def _summary(m: Map) -> dict[str, Any]:
-    """What is said of a map as a whole, and where its operations are found."""
+    """The properties of a map, and the headings of its operations."""
     is_open = isinstance(m, EquivariantMap) and m.is_open
     blocks = list(_blocks(m))
     return {
@@ -121,7 +115,7 @@ def _operands(m: Map) -> Sequence[Pattern]:
 
 
 def _dimensions(m: Map) -> list[list[int]]:
-    """The exact dimension at few nodes: pairs of a number and a dimension, up to where it stays."""
+    """The exact dimension at few nodes: pairs of a number and a dimension, until it is constant."""
     enough = max([*m.enough_nodes.values(), 1])
     return [[n, m.dimension_at(n)] for n in range(1, min(enough, _MOST_SMALL) + 1)]
 
@@ -141,7 +135,7 @@ def _tensor(pattern: Pattern) -> dict[str, Any]:
 
 
 def _blocks(m: Map) -> Iterator[dict[str, Any]]:
-    """The headings under which operations stand, from which number on, and how many; as many as can be scrolled to."""
+    """The headings of operations, their first numbers and counts; as many as can be scrolled to."""
     left = MOST_LISTED
     for heading, start, count in islice(_headings(m), MOST_LISTED):
         if left <= 0:
@@ -158,7 +152,7 @@ def _headings(m: Map) -> Iterator[tuple[str, int, int]]:
     start = 0
     for size, same in groupby(m.orbits, key=lambda orbit: orbit.size):
         count = sum(1 for _ in same)
-        yield f"{size} node{'s' * (size != 1)}", start, count
+        yield nodes_heading(size), start, count
         start += count
 
 
@@ -183,46 +177,45 @@ def _operation(number: int, wiring: Wiring) -> dict[str, Any]:
 
 
 def _most_nodes(m: Map, at_most: int) -> int:
-    """The greatest number of nodes, of every sort, on which all places of the matrix can be looked at; 0 if there is none."""
-    sorts = {sort for p in (*m.inputs, *m.outputs) for sort in p.sorts.values()}
+    """The greatest number of nodes, of every sort, on which a page can show all places of the
+    matrix; 0 if there is none.
+    """
 
     def fits(n: int) -> bool:
-        counts = dict.fromkeys(sorts, n)
-        rows, *columns = (
-            sum(num_complete(p, counts) for p in side)
-            for side in (m.outputs, *([p] for p in _operands(m)))
-        )
-        if isinstance(m, EquivariantMap):
-            return rows * sum(columns) <= _MOST_PLACES
-        return bool(n ** max(m.enough_nodes.values(), default=0) <= _MOST_TERMS)
+        if isinstance(m, MultilinearMap):
+            return bool(n ** max(m.enough_nodes.values(), default=0) <= _MOST_TERMS)
+        counts = dict.fromkeys(_sorts(m), n)
+        rows = sum(num_complete(p, counts) for p in m.outputs)
+        return rows * sum(num_complete(p, counts) for p in m.inputs) <= _MOST_PLACES
 
     return max(takewhile(fits, range(1, at_most + 1)), default=0)
 
 
 def _entries(m: Map, num_nodes: int) -> dict[str, Any]:
-    """All entries on some nodes, as faces of node numbers; of a linear map also which weight stands at every pair of them."""
+    """All entries on some nodes, as faces of node numbers; of a linear map also which weight stands
+    at every pair of them.
+    """
     if not 0 < num_nodes <= _most_nodes(m, num_nodes):
-        raise TooLargeError(
-            f"`{m}` has too many places to look at on {num_nodes} nodes. Take fewer."
-        )
-    sorts = list(
-        dict.fromkeys(sort for p in (*_operands(m), *m.outputs) for sort in p.sorts.values())
-    )
-    counts = dict.fromkeys(sorts, num_nodes)
-    sharing = Sharing.of(m, num_nodes) if isinstance(m, EquivariantMap) else None
+        raise TooLargeError(f"`{m}` has too many places to show on {num_nodes} nodes. Take fewer.")
+    sorts = _sorts(m)
     start = {sort: k * num_nodes for k, sort in enumerate(sorts)}
+    if isinstance(m, EquivariantMap):
+        sharing = Sharing.of(m, num_nodes)
+        rows = sharing.rows
+        columns = sharing.columns
+        weights = _weights(sharing)
+    else:
+        counts = dict.fromkeys(sorts, num_nodes)
+        weights = {}
+        rows = _complete(m.outputs, counts)
+        columns = _complete(m.operands, counts)
 
     def side(
-        patterns: Sequence[Pattern], known: Sequence[tuple[int, Entry]] | None
+        patterns: Sequence[Pattern], entries: Sequence[tuple[int, Entry]]
     ) -> list[dict[str, Any]]:
-        listed = (
-            [(t, e) for t, p in enumerate(patterns) for e in complete_entries(p, counts)]
-            if known is None
-            else known
-        )
         return [
             {"tensor": t, "orbit": e.orbit, "faces": _faces(e, patterns[t], start)}
-            for t, e in listed
+            for t, e in entries
         ]
 
     return {
@@ -233,29 +226,35 @@ def _entries(m: Map, num_nodes: int) -> dict[str, Any]:
             for sort in sorts
             for n in range(num_nodes)
         ],
-        "rows": side(m.outputs, None if sharing is None else sharing.rows),
-        "columns": side(_operands(m), None if sharing is None else sharing.columns),
-        **({} if sharing is None else _weights(sharing)),
+        "rows": side(m.outputs, rows),
+        "columns": side(_operands(m), columns),
+        **weights,
     }
 
 
+def _sorts(m: Map) -> list[str]:
+    patterns = (*_operands(m), *m.outputs)
+    return list(dict.fromkeys(sort for p in patterns for sort in p.sorts.values()))
+
+
+def _complete(patterns: Sequence[Pattern], counts: Mapping[str, int]) -> list[tuple[int, Entry]]:
+    return [(t, e) for t, p in enumerate(patterns) for e in complete_entries(p, counts)]
+
+
 def _initial(sort: str, sorts: Sequence[str]) -> str:
-    """What tells nodes of different sorts apart: nothing, a letter, or the whole name."""
+    """The start of the label of a node, by which sorts differ: nothing, a letter, or the name."""
     if len(sorts) == 1:
         return ""
-    return sort if sum(other[0] == sort[0] for other in sorts) > 1 else sort[0]
+    is_alone = [other[0] for other in sorts].count(sort[0]) == 1
+    return sort[0] if is_alone else sort
 
 
 def _faces(entry: Entry, pattern: Pattern, start: Mapping[str, int]) -> list[list[int]]:
     orbit = pattern.orbits[entry.orbit]
-    names = [
-        [str(start[c.sort] + v) for v in nodes]
-        for c, nodes in zip(orbit.classes, entry.sets, strict=True)
-    ]
-    return [
-        _key(kind, map(int, face))
-        for (kind, _), face in zip(orbit.kinds, orbit.names_by_face(names), strict=True)
-    ]
+    classes = zip(orbit.classes, entry.sets, strict=True)
+    names = [[str(start[c.sort] + v) for v in nodes] for c, nodes in classes]
+    faces = zip(orbit.kinds, orbit.names_by_face(names), strict=True)
+    return [_key(kind, map(int, face)) for (kind, _), face in faces]
 
 
 def _key(kind: Kind, nodes: Iterable[int]) -> list[int]:
@@ -264,89 +263,83 @@ def _key(kind: Kind, nodes: Iterable[int]) -> list[int]:
 
 
 def _weights(sharing: Sharing) -> dict[str, Any]:
-    """The number of the weight at every place, row by row, from 1 on, negative with a negative sign; 0 for none. And the colours."""
+    """The number of the weight at every place, row by row, from 1 on, negative with a negative
+    sign; 0 for none. And the colours.
+    """
     cells = []
     for row in range(len(sharing.rows)):
         for column in range(len(sharing.columns)):
             weight = sharing.at(row, column)
             cells.append(0 if weight is None else weight.sign * (weight.number + 1))
     used = sorted({abs(cell) - 1 for cell in cells if cell})
-    colours = [weight_colours(sharing.map, theme) for theme in (LIGHT, DARK)]
-    return {
-        "cells": cells,
-        "colours": {number: [own[number] for own in colours] for number in used},
-    }
+    light, dark = (weight_colours(sharing.map, theme) for theme in (LIGHT, DARK))
+    return {"cells": cells, "colours": {number: [light[number], dark[number]] for number in used}}
 
 
 def _terms(m: Map, number: int, num_nodes: int = 0) -> Any:
-    """Where an operation is not 0: of a map the weights that make it up, with factors; of a product, rows and the columns it multiplies."""
+    """Where an operation is not 0: of a map the weights that make it up, with factors; of a
+    product, rows and the columns it multiplies.
+    """
     if isinstance(m, EquivariantMap):
         return pool_to_orbit(m, number)
-    return [
-        list(term)
-        for term in sorted(set(_multiplied(m, m.product_of(m.orbits[number]), num_nodes)))
-    ]
+    product = m.product_of(m.orbits[number])
+    return [list(term) for term in sorted(set(_multiplied(m, product, num_nodes)))]
 
 
 def _multiplied(m: MultilinearMap, text: ProductText, num_nodes: int) -> Iterator[tuple[int, ...]]:
-    """The row of the output, and the columns of all operands, for every choice of a node for each letter."""
-    listed = _entries(m, num_nodes)
-    sorts = list(dict.fromkeys(node["sort"] for node in listed["nodes"]))
+    """The row of the output, and the columns of all operands, for every choice of a node for each
+    letter.
+    """
+    entries = _entries(m, num_nodes)
+    sorts = _sorts(m)
     place = {
         (side, e["tensor"], str(e["faces"])): k
         for side in ("rows", "columns")
-        for k, e in enumerate(listed[side])
+        for k, e in enumerate(entries[side])
     }
-    of_letter = [
-        range(
-            num_nodes * sorts.index(text.sorts[name]),
-            num_nodes * (sorts.index(text.sorts[name]) + 1),
-        )
-        for name in text.letters
-    ]
-    for chosen in product(*of_letter):
-        at = dict(zip(text.letters, chosen, strict=True))
-        keys = [
-            ("rows", 0, _assigned(text.output, at)),
-            *(("columns", t, _assigned(p, at)) for t, p in enumerate(text.operands)),
-        ]
-        if all(key in place for key in keys):  # nodes of a face may have met
+    starts = [num_nodes * sorts.index(text.sorts[name]) for name in text.letters]
+    for nodes in product(*(range(start, start + num_nodes) for start in starts)):
+        at = dict(zip(text.letters, nodes, strict=True))
+        operands = enumerate(text.operands)
+        keys = [("columns", t, _assigned(pattern, at)) for t, pattern in operands]
+        keys.insert(0, ("rows", 0, _assigned(text.output, at)))
+        if all(key in place for key in keys):  # nodes of a face may be equal
             yield tuple(place[key] for key in keys)
 
 
 def _assigned(pattern: Pattern, at: Mapping[str, int]) -> str:
-    return str(
-        [_key(face.kind, (at[letter.name] for letter in face.letters)) for face in pattern.faces]
-    )
+    faces = pattern.faces
+    return str([_key(face.kind, (at[letter.name] for letter in face.letters)) for face in faces])
 
 
 def _code(m: Map) -> dict[str, str]:
-    """What makes a layer of the map, and what shows it on the command line."""
-    bound = (
-        f", max_overlap={m.max_overlap}"
-        if isinstance(m, EquivariantMap) and m.is_open and m.max_overlap != 1
-        else ""
-    )
-    layer = "Multilinear" if isinstance(m, MultilinearMap) else "Linear"
-    flag = f" --max-overlap {m.max_overlap}" if bound else ""  # type: ignore[union-attr]
+    """Python that makes a layer of the map, and a command that explains it."""
+    layer = "Linear"
+    keyword = ""
+    flag = ""
+    if isinstance(m, MultilinearMap):
+        layer = "Multilinear"
+    elif m.is_open and m.max_overlap != 1:
+        keyword = f", max_overlap={m.max_overlap}"
+        flag = f" --max-overlap {m.max_overlap}"
+    call = f'inc.nn.{layer}("{m}", in_channels=8, out_channels=16{keyword})'
     return {
-        "python": f'import incidence as inc\n\nlayer = inc.nn.{layer}("{m}", in_channels=8, out_channels=16{bound})',
+        "python": f"import incidence as inc\n\nlayer = {call}",
         "shell": f'incidence explain "{m}"{flag}',
     }
 
 
-def _svg(shapes: Sequence[Shape], title: str) -> str:
-    return _COLOUR.sub(
-        lambda match: _NAMES[match[0]], to_svg(Scene.around(shapes, 3.0), title=title)
-    ).strip()
+def _svg(shapes: Sequence[Mark], title: str) -> str:
+    svg = to_svg(Scene.around(shapes, 3.0), title=title)
+    return _COLOUR.sub(lambda match: _NAMES[match[0]], svg).strip()
 
 
 def _named(theme: Theme) -> dict[str, str]:
     """The colours of a theme by the names that they have in CSS."""
-    plain = {
-        name: getattr(theme, name) for name in ("paper", "ink", "faint", "line", "pale", "face")
+    names = ("paper", "ink", "faint", "line", "pale", "face")
+    return {name: getattr(theme, name) for name in names} | {
+        f"c{k}": colour for k, colour in enumerate(theme.palette)
     }
-    return plain | {f"c{k}": colour for k, colour in enumerate(theme.palette)}
 
 
 _NAMES = {colour: f"var(--{name})" for name, colour in _named(LIGHT).items()}
@@ -354,20 +347,21 @@ _COLOUR = re.compile("|".join(_NAMES))
 
 
 def css() -> str:
-    """The colours of both themes as CSS.
+    """Return the colours of both themes as CSS.
 
     Example:
         >>> css().splitlines()[1]
         '  --paper: #ffffff;'
     """
-    light, dark = (
-        " {\n"
-        + "".join(f"  --{name}: {colour};\n" for name, colour in _named(theme).items())
-        + "}\n"
-        for theme in (LIGHT, DARK)
-    )
-    unless_told = f"@media (prefers-color-scheme: dark) {{\n:root:not([data-theme]){dark}}}\n"
-    return f":root{light}:root[data-theme=dark]{dark}{unless_told}"
+    light = _block(LIGHT)
+    dark = _block(DARK)
+    preferred = f"@media (prefers-color-scheme: dark) {{\n:root:not([data-theme]){dark}}}\n"
+    return f":root{light}:root[data-theme=dark]{dark}{preferred}"
+
+
+def _block(theme: Theme) -> str:
+    lines = "".join(f"  --{name}: {colour};\n" for name, colour in _named(theme).items())
+    return f" {{\n{lines}}}\n"
 
 
 _ANSWERS: dict[str, Callable[..., Any]] = {

@@ -9,17 +9,17 @@ from typing import Any
 from incidence.algebra.layers import Layer, is_layer
 from incidence.algebra.maps import EquivariantMap, as_map
 from incidence.algebra.pattern import Pattern
+from incidence.engine.bags import Bags
+from incidence.engine.layout import TensorLayout
+from incidence.engine.plan import Plan, plan_of
 from incidence.errors import IncidenceError, TooLargeError
-from incidence.plans import Plan, plan_of
-from incidence.plans.layout import BagLayout
-from incidence.plans.stack import StackPlan
-from incidence.plot.boxes import Box, boxed
+from incidence.plot.networks import Box, boxed
 from incidence.plot.picture import Picture
-from incidence.plot.scene import Path, Scene, Shape, Style, Text, text_width
+from incidence.plot.scene import Mark, Path, Scene, Style, Text, text_width
 from incidence.plot.theme import Theme, theme_of
 from incidence.structure import Structure
-from incidence.structure.data import arranged
-from incidence.structure.validate import assert_structure
+from incidence.structure.arguments import assert_structure
+from incidence.structure.arrange import arranged
 
 __all__ = ["plan"]
 
@@ -30,9 +30,11 @@ _MOST = 60
 def plan(
     what: EquivariantMap | str | Any, structure: Structure, *, theme: str | Theme = "light"
 ) -> Picture:
-    """How a layer computes on a structure: every input entry writes to keys, sets of its nodes, and every output entry reads from keys.
+    """How a layer computes on a structure: every input entry writes to keys, sets of its nodes, and
+    every output entry reads from keys.
 
-    The operations that match all nodes of an entry need no keys: entries on the same nodes read each other, which dashed lines show.
+    The operations that match all nodes of an entry need no keys: entries on the same nodes read
+    each other, which dashed lines show.
 
     Args:
         what: A map, its text, or a layer.
@@ -44,23 +46,27 @@ def plan(
 
     Example:
         >>> path = Structure(3, {"{i j}": [[0, 1], [1, 2]]})
-        >>> picture = plan("{i j} -> {i j}", path)  # the structure, and three nodes; two edges write to them and read from them
-        >>> [shape.text for shape in picture.scene.of("key text")], len(picture.scene.of("write"))
-        (['all', '0', '1', '2'], 6)
+        >>> scene = plan("{i j} -> {i j}", path).scene
+        >>> [mark.text for mark in scene.of("key text")]  # the whole structure, and three nodes
+        ['all', '0', '1', '2']
+        >>> len(scene.of("write"))  # from two edges
+        6
     """
     assert_structure(structure, "the second argument", "plot.plan(map, structure)")
-    m, look = Layer(what).map if is_layer(what) else as_map(what), theme_of(theme)
+    m = Layer(what).map if is_layer(what) else as_map(what)
+    look = theme_of(theme)
     made = plan_of(structure, m)
     counts = [int(made.num_entries.sum()), int(made.num_keys.sum())]
     if max(counts) > _MOST or structure.num_structures != 1:
         raise TooLargeError(
-            f"the plan of `{m}` has {counts[0]:,} entries and {counts[1]:,} keys in {structure.num_structures} structures; at most {_MOST} "
-            "of one structure are drawn. Take a smaller structure, or print layer.plan(structure)."
+            f"the plan of `{m}` has {counts[0]:,} entries and {counts[1]:,} keys in"
+            f" {structure.num_structures} structures; at most {_MOST} of one structure are drawn."
+            " Take a smaller structure, or print layer.plan(structure)."
         )
     return Picture(Scene.around(_drawn(m, made, structure, look), 12), look, f"the plan of {m}")
 
 
-def _drawn(m: EquivariantMap, made: Plan, structure: Structure, theme: Theme) -> Iterator[Shape]:
+def _drawn(m: EquivariantMap, made: Plan, structure: Structure, theme: Theme) -> Iterator[Mark]:
     keys = [
         (level, key)
         for level, found in zip(made.layout.levels, _keys(made, structure), strict=True)
@@ -71,12 +77,18 @@ def _drawn(m: EquivariantMap, made: Plan, structure: Structure, theme: Theme) ->
     columns = [_column(own, number * _COLUMN) for number, own in enumerate(texts)]
     stacks = (
         (made.layout.inputs, made.inputs, 0, "write"),
-        (made.layout.outputs, made.outputs, 2, "read"),
+        (
+            made.layout.outputs,
+            made.outputs,
+            2,
+            "read",
+        ),
     )
     yield from _partner_lines(m, made, columns, theme)
     for layouts, stacked, column, part in stacks:
         for row, key in _reads(made, layouts, stacked):
-            one, other = columns[column][row], columns[1][key]
+            one = columns[column][row]
+            other = columns[1][key]
             ends = (one.right, other.left) if part == "write" else (other.right, one.left)
             yield Path(
                 ends,
@@ -127,7 +139,9 @@ def _entry_texts(structure: Structure, patterns: Sequence[Pattern]) -> list[str]
 
 
 def _keys(made: Plan, structure: Structure) -> list[list[tuple[int, ...]]]:
-    """The nodes of the keys of every level, in the order of their numbers; nodes are numbered through all sorts."""
+    """The nodes of the keys of every level, in the order of their numbers; nodes are numbered
+    through all sorts.
+    """
     counts = made.num_keys.sum(1).tolist()
     found: list[list[tuple[int, ...]]] = []
     for level, count in zip(made.layout.levels, counts, strict=True):
@@ -138,7 +152,8 @@ def _keys(made: Plan, structure: Structure) -> list[list[tuple[int, ...]]]:
             found.append(sorted(_subsets(made, structure, level)) if level else [()])
         if len(found[-1]) != count:
             raise IncidenceError(
-                f"the plan has {count} keys of {len(level)} nodes, and the structure {len(found[-1])}."
+                f"the plan has {count} keys of {len(level)} nodes, and the structure"
+                f" {len(found[-1])}."
             )
     return found
 
@@ -146,23 +161,20 @@ def _keys(made: Plan, structure: Structure) -> list[list[tuple[int, ...]]]:
 def _subsets(made: Plan, structure: Structure, level: tuple[str, ...]) -> set[tuple[int, ...]]:
     """The sets of nodes to which some entry writes, or from which some reads."""
     sets: set[tuple[int, ...]] = set()
-    for stack in (*made.layout.inputs, *made.layout.outputs):
-        for tensor, pattern in enumerate(stack.patterns):
-            for bucket in (found.bucket for found in arranged(structure, pattern)):
-                classes = pattern.orbits[bucket.orbit].classes
-                if level not in stack.levels[tensor][bucket.orbit]:
-                    continue
-                places = combinations(range(len(bucket.labels)), len(level))
-                fits = [
-                    p
-                    for p in places
-                    if tuple(sorted(classes[bucket.labels[k]].sort for k in p)) == level
-                ]
-                sets |= {
-                    tuple(sorted(nodes[k] for k in p))
-                    for nodes in bucket.nodes.tolist()
-                    for p in fits
-                }
+    for tensor in made.layout.tensors:
+        for bucket in (found.bucket for found in arranged(structure, tensor.pattern)):
+            classes = tensor.pattern.orbits[bucket.orbit].classes
+            if level not in tensor.orbit_levels[bucket.orbit]:
+                continue
+            places = combinations(range(len(bucket.labels)), len(level))
+            fits = [
+                p
+                for p in places
+                if tuple(sorted(classes[bucket.labels[k]].sort for k in p)) == level
+            ]
+            sets |= {
+                tuple(sorted(nodes[k] for k in p)) for nodes in bucket.nodes.tolist() for p in fits
+            }
     return sets
 
 
@@ -182,23 +194,25 @@ def _key_text(structure: Structure, key: tuple[int, ...]) -> str:
 
 
 def _reads(
-    made: Plan, layouts: Sequence[BagLayout], stacks: Sequence[StackPlan]
+    made: Plan, layouts: Sequence[TensorLayout], tensors: Sequence[Bags]
 ) -> Iterator[tuple[int, int]]:
-    """Which rows of one side write to which keys, or read from them, each pair once; keys are numbered through all levels."""
+    """Which rows of one side write to which keys, or read from them, each pair once; keys are
+    numbered through all levels.
+    """
     totals = made.num_keys.sum(1).tolist()
     starts = [sum(totals[:k]) for k in range(len(totals))]
     shift = 0
-    for layout, stack in zip(layouts, stacks, strict=True):
+    for layout, own in zip(layouts, tensors, strict=True):
         pairs = set()
-        ptr, bags = stack.lists.bags_ptr.tolist(), stack.lists.bags_of_rows.tolist()
+        ptr, bags = own.of_rows.ptr.tolist(), own.of_rows.members.tolist()
         for row in range(len(ptr) - 1):
             for bag in bags[ptr[row] : ptr[row + 1]]:
-                at = max(k for k in range(len(layout.all_levels)) if stack.level_ptr[k] <= bag)
-                level = made.layout.levels.index(layout.all_levels[at])
+                at = max(k for k in range(len(layout.levels)) if own.level_ptr[k] <= bag)
+                level = made.layout.levels.index(layout.levels[at])
                 pairs.add(
                     (
                         row + shift,
-                        starts[level] + (bag - stack.level_ptr[at]) // stack.num_slots[at],
+                        starts[level] + (bag - own.level_ptr[at]) // own.num_slots[at],
                     )
                 )
         yield from sorted(pairs)
@@ -207,23 +221,23 @@ def _reads(
 
 def _partner_lines(
     m: EquivariantMap, made: Plan, columns: Sequence[Sequence[Box]], theme: Theme
-) -> Iterator[Shape]:
+) -> Iterator[Mark]:
     """Entries that read each other because they have the same nodes: a curve below the keys."""
     style = Style(stroke=theme.palette[1], width=0.9, dashes=(4.0, 3.0))
     low = max((box.y for box in columns[1]), default=0.0)
     seen = set()
     for (ref, _), partners in made.partners.items():
-        pattern = made.layout.tensors[ref.tensor]
+        pattern = made.layout.patterns[ref.tensor]
         if pattern not in m.inputs or pattern not in m.outputs:
             continue
         shifts = [
             sum(
-                int(made.num_entries[made.layout.tensors.index(p)].sum())
+                int(made.num_entries[made.layout.patterns.index(p)].sum())
                 for p in side[: side.index(pattern)]
             )
             for side in (m.inputs, m.outputs)
         ]
-        targets, sources, _ = partners.lists
+        targets, sources = partners.targets, partners.sources
         ys = list(range(int(partners.counts.sum()))) if targets is None else targets.tolist()
         seen |= {
             (x + shifts[0], y + shifts[1])

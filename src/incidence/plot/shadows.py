@@ -16,18 +16,20 @@ from incidence.symmetry.automorphisms import automorphisms
 
 __all__ = ["shadow"]
 
-_WORDS = 400  # random products of generators that are looked at
+_WORDS = 400  # random products of generators that are tried
 
 
 def shadow(structure: Structure, points: Any) -> Tensor:
-    r"""The coordinates of a polytope on the plane that a symmetry of it rotates by the smallest angle; shape [nodes, 2].
+    r"""Return the coordinates of a polytope on the plane that a symmetry rotates by the smallest
+    angle; shape [nodes, 2].
 
-    An automorphism that is an isometry $A$ has eigenvalues $e^{\pm 2\pi i / h}$; the plane of the largest $h$ is the Coxeter plane of a
-    regular polytope, on which its shadow has $h$-fold symmetry.
+    An automorphism that is an isometry $A$ has eigenvalues $e^{\pm 2\pi i / h}$; the plane of the
+    largest $h$ is the Coxeter plane of a regular polytope, on which its shadow has $h$-fold
+    symmetry.
 
     Args:
         structure: The structure.
-        points: Its coordinates, shape [nodes, dimensions].
+        points: The coordinates of its nodes, shape [nodes, dimensions].
 
     Raises:
         IncidenceError: There are no coordinates, or no symmetry of the structure rotates them.
@@ -36,25 +38,24 @@ def shadow(structure: Structure, points: Any) -> Tensor:
         >>> import incidence as inc
         >>> cell = shadow(inc.geometry.named("24-cell"), inc.geometry.coordinates("24-cell"))
         >>> radii = cell.norm(dim=1).sort()[0]
-        >>> bool(torch.allclose(radii[:12], radii[0])), bool(torch.allclose(radii[12:], radii[12]))  # two rings of twelve
-        (True, True)
+        >>> (radii[:12] - radii[0]).abs().max() < 1e-6, (radii[12:] - radii[12]).abs().max() < 1e-6
+        (tensor(True), tensor(True))
     """
     if points is None:
         raise IncidenceError(
-            "a shadow is one of coordinates: give those of the nodes, as in plot.shadow(s, geometry.coordinates(name))."
+            "a shadow is one of coordinates: give those of the nodes, as in plot.shadow(s,"
+            " geometry.coordinates(name))."
         )
     x = np.asarray(torch.as_tensor(points, dtype=torch.float64))
     x = x - x.mean(0)
-    found = max(
-        (plane for g in _elements(automorphisms(structure)) for plane in _planes(x, g)),
-        key=lambda plane: plane[0],
-        default=None,
-    )
-    if found is None:
+    elements = _elements(automorphisms(structure))
+    planes = [plane for element in elements for plane in _planes(x, element)]
+    if not planes:
         raise IncidenceError(
             "no symmetry of this structure rotates its coordinates in a plane: use another layout."
         )
-    return torch.from_numpy(x @ found[1])
+    _, axes = max(planes, key=lambda plane: plane[0])
+    return torch.from_numpy(x @ axes)
 
 
 def _elements(group: Group) -> list[Any]:
@@ -62,26 +63,27 @@ def _elements(group: Group) -> list[Any]:
     generators = [np.asarray(g) for g in group.generators]
     if not generators:
         return []
-    draw, found = np.random.default_rng(0), np.arange(len(generators[0]))
+    draw = np.random.default_rng(0)
+    product = np.arange(len(generators[0]))
     elements = []
     for _ in range(_WORDS):
-        found = found[generators[draw.integers(len(generators))]]
-        elements.append(found)
+        product = product[generators[draw.integers(len(generators))]]
+        elements.append(product)
     return elements
 
 
 def _planes(points: Points, permutation: Any) -> list[tuple[float, Points]]:
     """The planes that an isometry rotates, by how many steps make a turn."""
-    matrix, *_ = np.linalg.lstsq(points, points[permutation], rcond=None)
-    if not np.allclose(points @ matrix, points[permutation], atol=1e-8) or not np.allclose(
-        matrix @ matrix.T, np.eye(len(matrix)), atol=1e-8
-    ):
+    moved = points[permutation]
+    matrix, *_ = np.linalg.lstsq(points, moved, rcond=None)  # (dimensions, dimensions)
+    is_linear = np.allclose(points @ matrix, moved, atol=1e-8)
+    if not is_linear or not np.allclose(matrix @ matrix.T, np.eye(len(matrix)), atol=1e-8):
         return []
     values, vectors = np.linalg.eig(matrix)
-    angles = np.angle(values)
     planes = []
-    for k, angle in enumerate(angles):
-        if angle > 1e-6 and np.sum(np.abs(values - values[k]) < 1e-6) == 1 and angle < np.pi - 1e-6:
+    for k, angle in enumerate(np.angle(values)):
+        is_simple = np.sum(np.abs(values - values[k]) < 1e-6) == 1
+        if is_simple and 1e-6 < angle < np.pi - 1e-6:
             axes, _ = np.linalg.qr(np.stack([vectors[:, k].real, vectors[:, k].imag], axis=1))
             planes.append((round(2 * np.pi / float(angle), 6), axes))
     return planes

@@ -1,4 +1,4 @@
-"""Plots for a terminal: dots of Braille letters, two by four in each."""
+"""Plots for a terminal: Braille letters, each with two by four dots."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLAIN = {
 
 
 def plain(text: str) -> str:
-    """A plot for a terminal that knows nothing but ASCII: a star for each letter with dots.
+    """Return a plot for a terminal that has nothing but ASCII: a star for each letter with dots.
 
     Example:
         >>> print(plain(scatter([0, 1, 2], [0, 1, 2], width=4, height=2)))
@@ -40,7 +40,9 @@ def scatter(
     x_name: str = "",
     y_name: str = "",
 ) -> str:
-    """Points on a square of one scale, with the diagonal on which both are equal; nothing if there is no point with finite numbers.
+    """Return points on a square of one scale, with the diagonal on which both are equal.
+
+    The text is empty if there is no point with finite numbers.
 
     Example:
         >>> print(scatter([0, 1, 2], [0, 1, 2], width=4, height=2))
@@ -52,13 +54,16 @@ def scatter(
     points = [(x, y) for x, y in zip(xs, ys, strict=True) if isfinite(x) and isfinite(y)]
     if not points:
         return ""
-    low, high = min(map(min, points)), max(map(max, points))
+    low = min(map(min, points))
+    high = max(map(max, points))
     span = (high - low) or 1.0
-    columns, rows = 2 * width - 1, 4 * height - 1
+    columns = 2 * width - 1
+    rows = 4 * height - 1
     cells = [[0] * width for _ in range(height)]
 
     def dot(x: float, y: float) -> None:
-        column, row = round((x - low) / span * columns), rows - round((y - low) / span * rows)
+        column = round((x - low) / span * columns)
+        row = rows - round((y - low) / span * rows)
         cells[row // 4][column // 2] |= _BITS[column % 2][row % 4]
 
     for k in range(columns + 1):
@@ -70,18 +75,17 @@ def scatter(
 
 
 def _framed(cells: list[list[int]], low: float, high: float, x_name: str, y_name: str) -> str:
-    labels = [f"{high:.3g}", *[""] * (len(cells) - 2), f"{low:.3g}"][: len(cells)]
+    first = f"{low:.3g}"
+    last = f"{high:.3g}"
+    labels = [last, *[""] * (len(cells) - 2), first][: len(cells)]
     margin = max(map(len, labels)) + 2
     width = len(cells[0])
-    lines = [f"{'':{margin}}  {y_name}"] if y_name else []
+    indent = " " * margin
+    lines = [f"{indent}  {y_name}"] if y_name else []
     for label, row in zip(labels, cells, strict=True):
-        lines.append(
-            f"{label:>{margin}} ┤"
-            + "".join(chr(0x2800 + bits) if bits else " " for bits in row).rstrip()
-        )
-    lines.append(f"{'':{margin}} └" + "─" * width)
-    ends = f"{low:.3g}", f"{high:.3g}"
-    lines.append(
-        f"{'':{margin}} {ends[0]}{x_name:^{max(width - len(ends[0]) - len(ends[1]) + 1, 0)}}{ends[1]}"
-    )
+        dots = "".join(chr(0x2800 + bits) if bits else " " for bits in row)
+        lines.append(f"{label:>{margin}} ┤{dots.rstrip()}")
+    room = max(width - len(first) - len(last) + 1, 0)
+    lines.append(f"{indent} └{'─' * width}")
+    lines.append(f"{indent} {first}{x_name:^{room}}{last}")
     return "\n".join(lines)

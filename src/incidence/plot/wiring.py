@@ -1,25 +1,37 @@
-"""One operation as wires: the faces of the input at the left, those of the output at the right, a knot for every node between them.
+"""One operation as wires: the faces of the input at the left, those of the output at the right, a
+knot for every node between them.
 
-A node of both is *matched* (a dot), one of the input alone is *summed* over (a sigma), one of the output alone is *copied* along (a ring).
-A product has several inputs, one below the other, and a node that two of them share has one knot. Standard library only.
+A node of both is *matched* (a dot), one of the input alone is *summed* over (a sigma), one of the
+output alone is *copied* along (a ring). A product has several inputs, one below the other, and a
+node that two of them share has one knot. Standard library only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import NamedTuple
 
+from incidence.algebra.describe import read, read_product
 from incidence.algebra.grammar import Kind
 from incidence.algebra.maps import Operation
 from incidence.algebra.pattern import Pattern
-from incidence.algebra.product_reading import read_product
 from incidence.algebra.products import ProductText
-from incidence.algebra.reading import read
-from incidence.plot.colours import text_on
-from incidence.plot.scene import Circle, Path, Point, Shape, Style, Text, arrow_head
-from incidence.plot.theme import Theme
+from incidence.plot.scene import (
+    Circle,
+    Mark,
+    Path,
+    Point,
+    Style,
+    area,
+    arrow_head,
+    disc,
+    label,
+    line,
+    rectangle,
+)
+from incidence.plot.theme import Theme, text_on
 
 __all__ = [
     "COPIED",
@@ -43,7 +55,12 @@ _LEAST = {MATCHED: 8.0, SUMMED: 13.0, COPIED: 9.0}  # from knot to knot
 
 
 class WiredTensor(NamedTuple):
-    """One tensor of a diagram: the kinds of its faces and whether each is open, and the names of the nodes in every face."""
+    """One tensor of a diagram.
+
+    Attributes:
+        kinds: The kinds of its faces, and whether each is open.
+        faces: The names of the nodes in every face.
+    """
 
     kinds: Sequence[tuple[Kind, bool]]
     faces: Sequence[Sequence[str]]
@@ -52,6 +69,17 @@ class WiredTensor(NamedTuple):
     def names(self) -> list[str]:
         """The nodes, as often as they stand there."""
         return [name for face in self.faces for name in face]
+
+    @property
+    def counts(self) -> list[int]:
+        """The number of places of every face; one place for a tensor without faces."""
+        faces = zip(self.faces, self.kinds, strict=True)
+        return [max(1, len(names) + is_open) for names, (_, is_open) in faces] or [1]
+
+    @property
+    def height(self) -> float:
+        """The height of its column of slots."""
+        return _PITCH * sum(self.counts) + _BETWEEN * (len(self.counts) - 1)
 
 
 @dataclass(frozen=True)
@@ -71,29 +99,26 @@ class Wiring:
     @property
     def roles(self) -> dict[str, int]:
         """What becomes of every node."""
-        ordered = [name for tensor in self.inputs for name in tensor.names]
-        x, y = set(ordered), set(self.output.names)
-        return {
-            n: MATCHED if n in x & y else SUMMED if n in x else COPIED
-            for n in dict.fromkeys([*ordered, *self.output.names])
-        }
+        inputs = [name for tensor in self.inputs for name in tensor.names]
+        outputs = self.output.names
+        roles = dict.fromkeys(inputs, SUMMED)
+        for name in outputs:
+            roles[name] = MATCHED if name in inputs else COPIED
+        return roles
 
 
 def wiring_of(what: Operation | ProductText) -> Wiring:
-    """What the diagram of an operation or of a product shows.
+    """Return what the diagram of an operation or of a product shows.
 
     Example:
         >>> wiring_of(ProductText("i j, j k -> i k")).roles  # 0: match, 1: sum over, 2: copy along
         {'i': 0, 'j': 1, 'k': 0}
     """
     if isinstance(what, Operation):
-        told = read(what)
-        return Wiring(
-            (WiredTensor(what.source.orbit.kinds, told.x),),
-            WiredTensor(what.target.orbit.kinds, told.y),
-            told.formula,
-            told.words,
-        )
+        words = read(what)
+        source = WiredTensor(what.source.orbit.kinds, words.x)
+        target = WiredTensor(what.target.orbit.kinds, words.y)
+        return Wiring((source,), target, words.formula, words.words)
     *inputs, output = map(_tensor, what.tensors)
     return Wiring(tuple(inputs), output, *read_product(what))
 
@@ -106,196 +131,169 @@ def _tensor(pattern: Pattern) -> WiredTensor:
     )
 
 
-@dataclass(frozen=True)
-class _Side:
-    """One side of the diagram: where the slots of each node are, and what is drawn around them."""
-
-    slots: dict[str, list[Point]]
-    shapes: list[Shape]
-
-
-def wires(wiring: Wiring, theme: Theme) -> list[Shape]:
-    """The diagram, its middle at height 0, the input at x = 0."""
+def wires(wiring: Wiring, theme: Theme) -> list[Mark]:
+    """Return the diagram, its middle at height 0, the input at x = 0."""
     roles = wiring.roles
-    sides = [
-        _side(tensors, roles, x, part, theme)
-        for tensors, x, part in ((wiring.inputs, 0.0, "input"), ((wiring.output,), _WIDE, "output"))
+    left = _Side(0.0, "input", roles, theme)
+    right = _Side(_WIDE, "output", roles, theme)
+    left.stack(wiring.inputs)
+    right.stack([wiring.output])
+    tip = _WIDE - _SLOT - 9
+    flow = [
+        line(((_SLOT + 10, 0.0), (tip - 9, 0.0)), theme.pale, 5.0, "flow"),
+        area(arrow_head((0.0, 0.0), (tip, 0.0), 11.0), theme.pale, "flow"),
     ]
-    flow = Style(stroke=theme.pale, width=5.0)
-    tip = Style(fill=theme.pale)
-    shapes: list[Shape] = [
-        Path(((_SLOT + 10, 0.0), (_WIDE - _SLOT - 18, 0.0)), style=flow, part="flow"),
-        Path(
-            arrow_head((0.0, 0.0), (_WIDE - _SLOT - 9, 0.0), 11.0),
-            is_closed=True,
-            style=tip,
-            part="flow",
-        ),
-    ]
-    slots = {name: [side.slots.get(name, []) for side in sides] for name in roles}
-    heights = _spread({name: _middle(own) for name, own in slots.items()}, roles)
+    slots = {name: [side.slots.get(name, []) for side in (left, right)] for name in roles}
+    heights = _spread({name: _middle(sides) for name, sides in slots.items()}, roles)
     drawn = [
-        shape
+        mark
         for name, role in roles.items()
-        for shape in _wire(name, role, slots[name], heights[name], theme)
+        for mark in _wire(name, role, slots[name], heights[name], theme)
     ]
-    shapes += sorted(
-        drawn, key=lambda shape: shape.part != "wire"
-    )  # knots lie on the wires of others
-    return shapes + sides[0].shapes + sides[1].shapes
+    # Knots lie on the wires of others.
+    drawn.sort(key=lambda mark: mark.part != "wire")
+    return [*flow, *drawn, *left.marks, *right.marks]
 
 
-def _side(
-    tensors: Sequence[WiredTensor], roles: dict[str, int], x: float, part: str, theme: Theme
-) -> _Side:
-    """The tensors of a side one below the other, about height 0."""
-    side = _Side({}, [])
-    top = -(sum(map(_height, tensors)) + _FACTORS * (len(tensors) - 1)) / 2
-    for number, tensor in enumerate(tensors):
-        high = _height(tensor)
-        _place(tensor, roles, (x, top), part, theme, side)
-        if len(tensors) > 1:
-            place = x - _SLOT - 16, top + high / 2 + 2.6
-            side.shapes.append(
-                Text(
-                    *place,
-                    f"x{number + 1}",
-                    7.5,
-                    "middle",
-                    is_code=True,
-                    style=Style(fill=theme.faint),
-                    part="operand",
+@dataclass
+class _Side:
+    """One side of the diagram.
+
+    Attributes:
+        x: Where its slots are.
+        part: `input` or `output`.
+        roles: What becomes of every node.
+        theme: The colours.
+        slots: Where the slots of each node are.
+        marks: What is drawn.
+    """
+
+    x: float
+    part: str
+    roles: dict[str, int]
+    theme: Theme
+    slots: dict[str, list[Point]] = field(default_factory=dict)
+    marks: list[Mark] = field(default_factory=list)
+
+    def stack(self, tensors: Sequence[WiredTensor]) -> None:
+        """Draw tensors one below the other, about height 0."""
+        top = -(sum(t.height for t in tensors) + _FACTORS * (len(tensors) - 1)) / 2
+        for number, tensor in enumerate(tensors):
+            self._draw(tensor, top)
+            faint = self.theme.faint
+            if len(tensors) > 1:
+                place = (self.x - _SLOT - 16, top + tensor.height / 2 + 2.6)
+                text = f"x{number + 1}"
+                name = label(*place, text, 7.5, faint, "operand", "middle", is_code=True)
+                self.marks.append(name)
+            if number:
+                y = top - _FACTORS / 2 + 3
+                self.marks.append(
+                    label(
+                        self.x,
+                        y,
+                        "\u00d7",
+                        9,
+                        faint,
+                        "times",
+                        "middle",
+                    )
                 )
-            )
-        if number:
-            middle = x, top - _FACTORS / 2 + 3
-            side.shapes.append(
-                Text(*middle, "\u00d7", 9, "middle", style=Style(fill=theme.faint), part="times")
-            )
-        top += high + _FACTORS
-    return side
+            top += tensor.height + _FACTORS
 
+    def _draw(self, tensor: WiredTensor, top: float) -> None:
+        """Draw a tensor from a height downwards."""
+        if not tensor.kinds:
+            self._draw_scalar(top + _PITCH / 2)
+        for (kind, is_open), names, count in zip(
+            tensor.kinds, tensor.faces, tensor.counts, strict=False
+        ):
+            if len(names) > 1 or is_open:
+                self._draw_frame(kind, top, count * _PITCH)
+            for k, name in enumerate(names):
+                self._draw_slot(name, top + _PITCH * (k + 0.5))
+            if is_open:
+                y = top + _PITCH * (len(names) + 0.5)
+                more = f"{self.part} open"
+                self.marks += [
+                    disc(
+                        self.x + k,
+                        y,
+                        1.1,
+                        self.theme.faint,
+                        more,
+                    )
+                    for k in (-4, 0, 4)
+                ]
+            top += count * _PITCH + _BETWEEN
 
-def _counts(tensor: WiredTensor) -> list[int]:
-    """How many places every face has, at least one; a tensor without faces has the place of its one value."""
-    return [
-        max(1, len(names) + is_open)
-        for names, (_, is_open) in zip(tensor.faces, tensor.kinds, strict=True)
-    ] or [1]
+    def _draw_slot(self, name: str, y: float) -> None:
+        self.slots.setdefault(name, []).append((self.x, y))
+        colour = self.theme.palette[self.roles[name]]
+        size = 8.5 if len(name) == 1 else 6.5
+        self.marks += [
+            disc(self.x, y, _SLOT, colour, f"{self.part} slot", hint=name),
+            label(
+                self.x,
+                y + 0.34 * size,
+                name,
+                size,
+                text_on(colour),
+                "letter",
+                "middle",
+            ),
+        ]
 
-
-def _height(tensor: WiredTensor) -> float:
-    counts = _counts(tensor)
-    return _PITCH * sum(counts) + _BETWEEN * (len(counts) - 1)
-
-
-def _place(
-    tensor: WiredTensor, roles: dict[str, int], corner: Point, part: str, theme: Theme, side: _Side
-) -> None:
-    """Draws a tensor from a place downwards."""
-    x, top = corner
-    if not tensor.kinds:
-        side.shapes.append(_scalar(x, top + _PITCH / 2, part, theme))
-    for (kind, is_open), names, own in zip(
-        tensor.kinds, tensor.faces, _counts(tensor), strict=False
-    ):
-        if len(names) > 1 or is_open:
-            has_order = kind.is_oriented or kind.is_ordered
-            side.shapes.extend(
-                _frame(
-                    x,
-                    top,
-                    own * _PITCH,
-                    not kind.is_ordered,
-                    not kind.is_distinct,
-                    has_order,
-                    part,
-                    theme,
-                )
-            )
-        for k, name in enumerate(names):
-            place = (x, top + _PITCH * (k + 0.5))
-            side.slots.setdefault(name, []).append(place)
-            side.shapes.extend(_slot(name, place, theme.palette[roles[name]], part, theme))
-        if is_open:
-            side.shapes.extend(_dots(x, top + _PITCH * (len(names) + 0.5), part, theme))
-        top += own * _PITCH + _BETWEEN
-
-
-def _slot(name: str, place: Point, colour: str, part: str, theme: Theme) -> list[Shape]:
-    x, y = place
-    size = 8.5 if len(name) == 1 else 6.5
-    ink = Style(fill=text_on(colour))
-    return [
-        Circle(x, y, _SLOT, style=Style(fill=colour), part=f"{part} slot", hint=name),
-        Text(x, y + 0.34 * size, name, size, "middle", style=ink, part="letter"),
-    ]
-
-
-def _scalar(x: float, y: float, part: str, theme: Theme) -> Shape:
-    """The one value of a structure: a small square."""
-    s = 4.5
-    corners = ((x - s, y - s), (x + s, y - s), (x + s, y + s), (x - s, y + s))
-    return Path(
-        corners,
-        is_closed=True,
-        style=Style(fill=theme.faint),
-        part=f"{part} scalar",
-        hint="one value",
-    )
-
-
-def _dots(x: float, y: float, part: str, theme: Theme) -> list[Shape]:
-    return [
-        Circle(x + step, y, 1.1, style=Style(fill=theme.faint), part=f"{part} open")
-        for step in (-4.0, 0.0, 4.0)
-    ]
-
-
-def _frame(
-    x: float,
-    top: float,
-    height: float,
-    is_round: bool,
-    repeats: bool,
-    has_order: bool,
-    part: str,
-    theme: Theme,
-) -> list[Shape]:
-    """Around the nodes of a face: round for sets, square for tuples, dashed where nodes may repeat; an arrow where order matters."""
-    w, pad = _SLOT + 2.6, 0.4
-    low, high = top + pad, top + height - pad
-    bend = w * 0.95 if is_round else 1.0
-    k = 0.45 * bend
-    corners = (
-        *((x - w, low + bend), (x - w, low + k), (x - w + k, low), (x - w + bend, low)),
-        *((x - w + bend, low), (x + w - bend, low), (x + w - bend, low)),
-        *((x + w - k, low), (x + w, low + k), (x + w, low + bend)),
-        *((x + w, low + bend), (x + w, high - bend), (x + w, high - bend)),
-        *((x + w, high - k), (x + w - k, high), (x + w - bend, high)),
-        *((x + w - bend, high), (x - w + bend, high), (x - w + bend, high)),
-        *((x - w + k, high), (x - w, high - k), (x - w, high - bend)),
-        *((x - w, high - bend), (x - w, low + bend), (x - w, low + bend)),
-    )
-    style = Style(
-        fill=theme.paper, stroke=theme.line, width=1.0, dashes=(2.5, 1.5) if repeats else ()
-    )
-    shapes: list[Shape] = [
-        Path(corners, is_closed=True, is_curved=True, style=style, part=f"{part} face")
-    ]
-    if has_order:
-        side = x + (w + 4) * (-1 if part == "input" else 1)
-        line = ((side, low + 3), (side, high - 4))
-        shapes.append(Path(line, style=Style(stroke=theme.line, width=1.0), part=f"{part} order"))
-        shapes.append(
-            Path(
-                arrow_head(line[0], (side, high - 1), 4.5),
-                is_closed=True,
-                style=Style(fill=theme.line),
-                part=f"{part} order",
-            )
+    def _draw_scalar(self, y: float) -> None:
+        """Draw the one value of a structure: a small square."""
+        s = 4.5
+        style = Style(fill=self.theme.faint)
+        part = f"{self.part} scalar"
+        square = rectangle(
+            self.x - s,
+            y - s,
+            2 * s,
+            2 * s,
+            style,
+            part,
+            hint="one value",
         )
-    return shapes
+        self.marks.append(square)
+
+    def _draw_frame(self, kind: Kind, top: float, height: float) -> None:
+        """Draw what is around the nodes of a face.
+
+        It is round for sets, square for tuples, dashed where nodes may repeat, and has an arrow
+        where order matters.
+        """
+        x = self.x
+        w = _SLOT + 2.6
+        low = top + 0.4
+        high = top + height - 0.4
+        bend = 1.0 if kind.is_ordered else w * 0.95
+        k = 0.45 * bend
+        # Every line is a start, two handles and an end, as the round corners between lines are.
+        corners = (
+            *((x - w, low + bend), (x - w, low + k), (x - w + k, low), (x - w + bend, low)),
+            *((x - w + bend, low), (x + w - bend, low), (x + w - bend, low)),
+            *((x + w - k, low), (x + w, low + k), (x + w, low + bend)),
+            *((x + w, low + bend), (x + w, high - bend), (x + w, high - bend)),
+            *((x + w, high - k), (x + w - k, high), (x + w - bend, high)),
+            *((x + w - bend, high), (x - w + bend, high), (x - w + bend, high)),
+            *((x - w + k, high), (x - w, high - k), (x - w, high - bend)),
+            *((x - w, high - bend), (x - w, low + bend), (x - w, low + bend)),
+        )
+        dashes = () if kind.is_distinct else (2.5, 1.5)
+        style = Style(fill=self.theme.paper, stroke=self.theme.line, width=1.0, dashes=dashes)
+        frame = {"is_closed": True, "is_curved": True, "part": f"{self.part} face"}
+        self.marks.append(Path(corners, style=style, **frame))  # type: ignore[arg-type]
+        if kind.is_ordered or kind.is_oriented:
+            side = x + (-(w + 4) if self.part == "input" else w + 4)
+            head = arrow_head((side, low + 3), (side, high - 1), 4.5)
+            colour = self.theme.line
+            part = f"{self.part} order"
+            self.marks.append(line(((side, low + 3), (side, high - 4)), colour, 1.0, part))
+            self.marks.append(area(head, colour, part))
 
 
 def _middle(sides: Sequence[Sequence[Point]]) -> float:
@@ -305,127 +303,119 @@ def _middle(sides: Sequence[Sequence[Point]]) -> float:
 
 def _spread(heights: dict[str, float], roles: dict[str, int]) -> dict[str, float]:
     """The heights of the knots, those of one role pushed apart until none lies on another."""
-    found: dict[str, float] = {}
+    spread: dict[str, float] = {}
     for role, least in _LEAST.items():
-        names = sorted(
-            (name for name in roles if roles[name] == role), key=lambda name: heights[name]
-        )
-        low = [heights[name] for name in names]
-        for k in range(1, len(low)):
-            low[k] = max(low[k], low[k - 1] + least)
-        shift = sum(low) / max(len(low), 1) - sum(heights[name] for name in names) / max(
-            len(low), 1
-        )
-        found.update({name: y - shift for name, y in zip(names, low, strict=True)})
-    return found
+        names = sorted((n for n in roles if roles[n] == role), key=lambda name: heights[name])
+        pushed: list[float] = []
+        for name in names:
+            y = heights[name]
+            pushed.append(max(y, pushed[-1] + least) if pushed else y)
+        count = max(len(names), 1)
+        shift = sum(pushed) / count - sum(heights[name] for name in names) / count
+        spread.update({name: y - shift for name, y in zip(names, pushed, strict=True)})
+    return spread
 
 
 def _wire(
     name: str, role: int, sides: Sequence[Sequence[Point]], y: float, theme: Theme
-) -> Iterator[Shape]:
+) -> Iterator[Mark]:
     if role == MATCHED and [len(side) for side in sides] == [1, 1]:
         yield from _straight(name, sides[0][0], sides[1][0], theme)
         return
-    places = [place for side in sides for place in side]
     x = _WIDE * _KNOTS[role]
     colour = theme.palette[role]
-    for sx, sy in places:
-        edge = sx + (_SLOT if sx < x else -_SLOT)
+    for slot_x, slot_y in (place for side in sides for place in side):
+        edge = slot_x + (_SLOT if slot_x < x else -_SLOT)
         middle = (edge + x) / 2
-        curve = ((edge, sy), (middle, sy), (middle, y), (x, y))
-        yield Path(
-            curve, is_curved=True, style=Style(stroke=colour, width=1.8), part="wire", hint=name
-        )
+        curve = ((edge, slot_y), (middle, slot_y), (middle, y), (x, y))
+        yield line(curve, colour, 1.8, "wire", is_curved=True, hint=name)
     yield from _KNOT_SHAPES[role](x, y, colour, theme)
 
 
-def _straight(name: str, one: Point, other: Point, theme: Theme) -> Iterator[Shape]:
-    """A node with one slot at each side: the dot stands near the input, so that the dots of wires that cross are apart."""
+def _straight(name: str, one: Point, other: Point, theme: Theme) -> Iterator[Mark]:
+    """A node with one slot at each side.
+
+    The dot stands near the input, so that the dots of wires that cross are apart.
+    """
     colour = theme.palette[MATCHED]
-    (x1, y1), (x2, y2), t = (one[0] + _SLOT, one[1]), (other[0] - _SLOT, other[1]), 0.15
+    t = 0.15
+    (x1, y1), (x2, y2) = (one[0] + _SLOT, one[1]), (other[0] - _SLOT, other[1])
     middle = (x1 + x2) / 2
-    yield Path(
-        ((x1, y1), (middle, y1), (middle, y2), (x2, y2)),
-        is_curved=True,
-        style=Style(stroke=colour, width=1.8),
-        part="wire",
-        hint=name,
-    )
-    before, after = (
-        (1 - t) ** 2 * (1 + 2 * t),
-        t * t * (3 - 2 * t),
-    )  # of the two heights, on a cubic with level ends
+    curve = (x1, y1), (middle, y1), (middle, y2), (x2, y2)
+    yield line(curve, colour, 1.8, "wire", is_curved=True, hint=name)
+    # of the two heights, on a cubic with level ends
+    before = (1 - t) ** 2 * (1 + 2 * t)
+    after = t * t * (3 - 2 * t)
     x = (1 - t) ** 3 * x1 + 3 * t * (1 - t) * middle + t**3 * x2
     yield from _dot(x, before * y1 + after * y2, colour, theme)
 
 
-def _dot(x: float, y: float, colour: str, theme: Theme) -> list[Shape]:
-    return [Circle(x, y, 2.6, style=Style(fill=colour), part="matched")]
+def _dot(x: float, y: float, colour: str, theme: Theme) -> list[Mark]:
+    return [disc(x, y, 2.6, colour, "matched")]
 
 
-def _sigma(x: float, y: float, colour: str, theme: Theme) -> list[Shape]:
+def _sigma(x: float, y: float, colour: str, theme: Theme) -> list[Mark]:
+    style = Style(fill=theme.paper, stroke=colour, width=1.3)
     return [
-        Circle(x, y, 5.6, style=Style(fill=theme.paper, stroke=colour, width=1.3), part="summed"),
-        Text(x, y + 2.9, "Σ", 8, "middle", is_bold=True, style=Style(fill=colour), part="sigma"),
+        Circle(x, y, 5.6, style=style, part="summed"),
+        label(x, y + 2.9, "Σ", 8, colour, "sigma", "middle", is_bold=True),
     ]
 
 
-def _ring(x: float, y: float, colour: str, theme: Theme) -> list[Shape]:
-    return [
-        Circle(x, y, 3.2, style=Style(fill=theme.paper, stroke=colour, width=1.6), part="copied")
-    ]
+def _ring(x: float, y: float, colour: str, theme: Theme) -> list[Mark]:
+    style = Style(fill=theme.paper, stroke=colour, width=1.6)
+    return [Circle(x, y, 3.2, style=style, part="copied")]
 
 
 _KNOT_SHAPES = {MATCHED: _dot, SUMMED: _sigma, COPIED: _ring}
 
 
-def key_of_roles(theme: Theme) -> list[Shape]:
-    """What dots, sigmas and rings mean, in a line from (0, 0)."""
-    shapes: list[Shape] = []
-    for k, (role, text) in enumerate(
-        ((MATCHED, "match"), (SUMMED, "sum over"), (COPIED, "copy along"))
-    ):
+def key_of_roles(theme: Theme) -> list[Mark]:
+    """Return what dots, sigmas and rings mean, in a line from (0, 0)."""
+    marks: list[Mark] = []
+    names = {MATCHED: "match", SUMMED: "sum over", COPIED: "copy along"}
+    for k, (role, text) in enumerate(names.items()):
         x = 62.0 * k + 6
-        shapes += _KNOT_SHAPES[role](x, 0.0, theme.palette[role], theme)
-        shapes.append(Text(x + 9, 3, text, 8, style=Style(fill=theme.ink), part="key"))
-    return shapes
+        marks += _KNOT_SHAPES[role](x, 0.0, theme.palette[role], theme)
+        marks.append(label(x + 9, 3, text, 8, theme.ink, "key"))
+    return marks
 
 
 def tile(
     what: Operation | ProductText, number: int | None, theme: Theme, width: float = 156.0
-) -> tuple[float, list[Shape]]:
-    """The diagram of an operation or a product with its number, formula and words below: its height, and shapes from (0, 0) on."""
+) -> tuple[float, list[Mark]]:
+    """Return the diagram of an operation or a product with its number, formula and words below.
+
+    Returns:
+        Its height, and marks from (0, 0) on.
+    """
     wiring = wiring_of(what)
     drawn = wires(wiring, theme)
-    ys = [y for shape in drawn for _, y in shape.points_around()]
-    high = max(ys) - min(ys)
-    shapes = [shape.moved((width - _WIDE) / 2, -min(ys)) for shape in drawn]
-    y = high + 13
+    ys = [y for mark in drawn for _, y in mark.points_around()]
+    marks = [mark.moved((width - _WIDE) / 2, -min(ys)) for mark in drawn]
+    y = max(ys) - min(ys) + 13
     head = "" if number is None else f"{number}  "
-    for k, line in enumerate(_lines(head + _spoken(wiring.formula), int(width / 4.6), "   ")):
-        shapes.append(
-            Text(
+    formula = wiring.formula.replace("sum_", "Σ").replace("sum ", "Σ ")
+    for k, text in enumerate(_lines(head + formula, int(width / 4.6), "   ")):
+        part = "formula more" if k else "formula"
+        marks.append(
+            label(
                 0,
                 y,
-                line,
+                text,
                 7.5,
+                theme.ink,
+                part,
                 is_code=True,
-                style=Style(fill=theme.ink),
-                part="formula" if not k else "formula more",
             )
         )
         y += 9.5
-    for line in _lines(wiring.words, int(width / 3.7), ""):
-        shapes.append(Text(0, y, line, 6.5, style=Style(fill=theme.faint), part="words"))
+    for text in _lines(wiring.words, int(width / 3.7), ""):
+        marks.append(label(0, y, text, 6.5, theme.faint, "words"))
         y += 8.5
-    return y - 4, shapes
-
-
-def _spoken(formula: str) -> str:
-    return formula.replace("sum_", "Σ").replace("sum ", "Σ ")
+    return y - 4, marks
 
 
 def _lines(text: str, width: int, indent: str) -> list[str]:
-    return wrap(
-        text, max(width, 8), subsequent_indent=indent, drop_whitespace=True, break_on_hyphens=False
-    ) or [""]
+    lines = wrap(text, max(width, 8), subsequent_indent=indent, break_on_hyphens=False)
+    return lines or [""]

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from incidence.algebra.choice import Choice
 from incidence.algebra.maps import Operation
 from incidence.algebra.pattern import Pattern
+from incidence.algebra.selection import Choice
 from incidence.errors import IncidenceError
 from incidence.geometry.assembly import is_edge
 from incidence.nn import Linear
@@ -22,33 +22,39 @@ __all__ = ["IncidenceConv"]
 
 
 class IncidenceConv(nn.Module):
-    r"""A convolution for any model of PyG: from nodes to edges and back, by all operations that respect relabelling.
+    r"""A convolution for any model of PyG: from nodes to edges and back, by all operations that
+    respect relabelling.
 
     With $L$ a complete layer, which has a matrix for every operation,
 
     $$e' = \sigma(L_{i,\,ij \to ij}(x, e)), \qquad x' = L_{i,\,ij \to i}(x, e')$$
 
-    where the nodes of an edge, its reverse, the edges it meets and the whole graph all count. Edges are read as they come: in one
-    direction or in both, with loops; parallel edges are one, whose features are their mean. `edges="{i j}"` reads undirected graphs
-    with fewer weights, and twice as fast.
+    where the nodes of an edge, its reverse, the edges it meets and the whole graph all count. Edges
+    may come in one direction or in both, with loops. Parallel edges count as one, whose features
+    are their mean. `edges="{i j}"` is for undirected graphs; it has fewer weights and is twice as
+    fast.
 
     Args:
         in_channels: Channels of the nodes; -1 to take it from the first input.
         out_channels: Channels of the nodes that come out.
         edge_dim: Channels of `edge_attr`; None if there are none.
-        edge_out: Channels of the edges that come out, if they are wanted: then the layer gives `(x, edge_attr)`.
-        hidden: Channels of the edges in between; `out_channels`, if not given.
-        edges: The pattern of the edges: `i j` for any; `(i j)` for directed ones without loops; `{i j}` for undirected ones, which may
-            come in one direction or in both (features of the two are averaged); `[i j]` for those with loops.
+        edge_out: Channels of the edges that come out; if given, the layer returns `(x,
+            edge_attr)`.
+        hidden: Channels of the edges in between. Default: `out_channels`.
+        edges: The pattern of the edges: `i j` for any; `(i j)` for directed ones without loops; `{i
+            j}` for undirected ones, which may come in one direction or in both (features of the two
+            are averaged); `[i j]` for those with loops.
         aggr: How edges are pooled into nodes: `sum`, `mean`, `max`, `min`, `std`, or several.
         whole: How whole graphs are pooled; `mean` does not grow with them.
         activation: A function of a tensor, between the two layers.
-        operations: Which operations there are, as for `nn.Linear`: `local` for none over whole graphs.
+        operations: Which operations there are, as for `nn.Linear`: `local` for none over whole
+            graphs.
         bias: Whether the layers have biases.
 
     Shape:
-        x: (nodes, in_channels); edge_index: (2, edges); edge_attr: (edges, edge_dim); batch: (nodes,). Out: (nodes, out_channels), or with
-        `edge_out` also (edges, edge_out), in the order of `edge_index`.
+        x: (nodes, in_channels); edge_index: (2, edges); edge_attr: (edges, edge_dim); batch:
+        (nodes,). Out: (nodes, out_channels), or with `edge_out` also (edges, edge_out), in the
+        order of `edge_index`.
 
     Example:
         >>> conv = IncidenceConv(16, 32, edge_dim=8)
@@ -74,29 +80,24 @@ class IncidenceConv(nn.Module):
     ) -> None:
         super().__init__()
         pattern = Pattern(edges)
-        if (
-            not is_edge(pattern)
-            or pattern.name
-            or pattern.is_oriented
-            or set(pattern.sorts.values()) != {"node"}
-        ):
-            hint = (
-                " For flows use inc.nn.Linear, and geometry.convert.from_pyg(data, edges='<i j>')."
-                * pattern.is_oriented
-            )
+        is_plain = is_edge(pattern) and not pattern.name and not pattern.is_oriented
+        if not is_plain or set(pattern.sorts.values()) != {"node"}:
+            hint = ""
+            if pattern.is_oriented:
+                flows = "inc.nn.Linear, and geometry.convert.from_pyg(data, edges='<i j>')"
+                hint = f" For flows use {flows}."
             raise IncidenceError(
                 f"edges are `i j`, `(i j)`, `{{i j}}` or `[i j]`; got `{edges}`.{hint}"
             )
-        self.edges, self.edge_dim, self.edge_out, self.activation = (
-            str(pattern),
-            edge_dim,
-            edge_out,
-            activation,
-        )
-        self.in_channels, self.out_channels = in_channels, out_channels
-        width = as_channels(
-            as_channels(out_channels, "out_channels", 1) if hidden is None else hidden, "hidden", 1
-        )
+        self.edges = str(pattern)
+        self.edge_dim = edge_dim
+        self.edge_out = edge_out
+        self.activation = activation
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        width = as_channels(out_channels, "out_channels", 1)
+        if hidden is not None:
+            width = as_channels(hidden, "hidden", 1)
 
         def pooling(operation: Operation) -> Any:
             return aggr if any(map(any, operation.overlap)) else whole
@@ -111,7 +112,7 @@ class IncidenceConv(nn.Module):
         self.to_nodes = layer(", ".join(both), width, both)
 
     def reset_parameters(self) -> None:
-        """Draws the weights anew."""
+        """Draw the weights anew."""
         self.to_edges.reset_parameters()
         self.to_nodes.reset_parameters()
 
@@ -122,33 +123,37 @@ class IncidenceConv(nn.Module):
         edge_attr: Tensor | None = None,
         batch: Tensor | None = None,
     ) -> Any:
-        """The features of the nodes, or those of nodes and edges.
+        """Return the features of the nodes, or those of nodes and edges.
 
         Args:
             x: Features of the nodes.
-            edge_index: The edges; or a structure with all of them, as the batches of `inc.data.DataLoader` have it.
-            edge_attr: Features of the edges, if the layer was made for some; a weight for each may have one dimension.
-            batch: The graph of every node; one graph, if not given.
+            edge_index: The edges; or a structure with edges, as in the batches of
+                `inc.data.DataLoader`.
+            edge_attr: Features of the edges, if the layer has `edge_dim`; weights may have one
+                dimension.
+            batch: The graph of every node. Default: one graph.
 
         Raises:
             IncidenceError: Something does not fit; the message says what.
         """
         graph = self._graph(x, edge_index, batch)
         of_edges = self._edge_features(edge_attr)
-        inner = self.activation(
-            self.to_edges(
-                x if of_edges is None else {"i": x, self.edges: graph.to_entries(of_edges)},
-                graph.structure,
-            )
-        )
+        inputs: Any = x
+        if of_edges is not None:
+            inputs = {"i": x, self.edges: graph.to_entries(of_edges)}
+        inner = self.activation(self.to_edges(inputs, graph.structure))
         y = self.to_nodes({"i": x, self.edges: inner}, graph.structure)
         return y if self.edge_out is None else (y["i"], graph.to_columns(y[self.edges]))
 
     def _graph(self, x: Tensor, edge_index: Tensor | Structure, batch: Tensor | None) -> Graph:
         if not isinstance(x, Tensor):
-            hint = "nodes of two kinds are sorts: see `geometry.convert.from_pyg` of HeteroData, and `nn.Linear`"
+            hint = (
+                "nodes of two kinds are sorts: see `geometry.convert.from_pyg` of HeteroData, and"
+                " `nn.Linear`"
+            )
             raise IncidenceError(
-                f"IncidenceConv takes the features of the nodes as one tensor; got {type(x).__name__} ({hint})."
+                "IncidenceConv takes the features of the nodes as one tensor; got"
+                f" {type(x).__name__} ({hint})."
             )
         if isinstance(edge_index, Structure):
             return Graph(edge_index)
@@ -156,17 +161,17 @@ class IncidenceConv(nn.Module):
 
     def _edge_features(self, edge_attr: Tensor | None) -> Tensor | None:
         if (edge_attr is None) != (self.edge_dim is None):
-            wanted = (
-                "no edge_attr (edge_dim=None)"
-                if self.edge_dim is None
-                else f"edge_attr with {self.edge_dim} channels"
-            )
-            raise IncidenceError(
-                f"this layer was made for {wanted}; got {'none' if edge_attr is None else list(edge_attr.shape)}."
-            )
+            wanted = "no edge_attr (edge_dim=None)"
+            if self.edge_dim is not None:
+                wanted = f"edge_attr with {self.edge_dim} channels"
+            got = "none" if edge_attr is None else list(edge_attr.shape)
+            raise IncidenceError(f"this layer was made for {wanted}; got {got}.")
         return edge_attr[:, None] if edge_attr is not None and edge_attr.ndim == 1 else edge_attr
 
     def extra_repr(self) -> str:
-        """What the layer is."""
+        """Return the arguments of the layer."""
         out = "" if self.edge_out is None else f", edge_out={self.edge_out}"
-        return f"{self.in_channels}, {self.out_channels}, edge_dim={self.edge_dim}{out}, edges={self.edges!r}"
+        return (
+            f"{self.in_channels}, {self.out_channels}, edge_dim={self.edge_dim}{out},"
+            f" edges={self.edges!r}"
+        )

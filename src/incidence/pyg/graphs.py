@@ -1,4 +1,6 @@
-"""The structure of a graph that PyG tells by `edge_index` and `batch`: made once for each, and kept as long as PyG keeps them."""
+"""The structure of a graph that PyG has as `edge_index` and `batch`: made once, and cached as long
+as these tensors live.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,10 @@ __all__ = ["Graph", "graph_of"]
 
 
 class Graph(NamedTuple):
-    """A structure, and how its entries and the columns of `edge_index` belong together.
+    """A structure, and how its entries and the columns of `edge_index` correspond.
 
     Attributes:
-        structure: The nodes and edges, with plans of all layers that have seen it.
+        structure: The nodes and edges, with cached plans of layers.
         columns: A column of every entry; None if entry k is column k.
         entries: For every column its entry; None if entry k is column k.
         times: How many columns every entry has, shape (entries, 1); None if each has one.
@@ -34,38 +36,40 @@ class Graph(NamedTuple):
     times: Tensor | None = None
 
     def to_entries(self, x: Tensor) -> Tensor:
-        """Features of the entries: the mean over the directions of an edge that has none, and over parallel edges."""
+        """Return features of the entries: means over both directions of undirected edges, and over
+        parallel edges.
+        """
         if self.columns is None or self.entries is None:
             return x
         if len(x) != len(self.entries):
             raise IncidenceError(
-                f"edge_attr has a row for each of the {len(self.entries)} columns of edge_index; got {len(x)}."
+                f"edge_attr has a row for each of the {len(self.entries)} columns of edge_index;"
+                f" got {len(x)}."
             )
         if self.times is None:
             return x[self.columns]
-        return x.new_zeros(len(self.times), x.shape[1]).index_add(
-            0, self.entries, x
-        ) / self.times.to(x.dtype)  # (entries, channels)
+        sums = x.new_zeros(len(self.times), x.shape[1])  # (entries, channels)
+        return sums.index_add(0, self.entries, x) / self.times.to(x.dtype)
 
     def to_columns(self, y: Tensor) -> Tensor:
-        """Features of the columns: both directions have those of their edge."""
+        """Return features of the columns: both directions have those of their edge."""
         return y if self.entries is None else y[self.entries]
 
 
-class _Kept(NamedTuple):
-    """A graph, and the `batch` that it was made with, which must still be the same."""
+class _Cached(NamedTuple):
+    """A graph, and the `batch` of its structure, which must still be the same tensor."""
 
     graph: Graph
     batch: weakref.ref[Tensor] | None
 
 
-_GRAPHS = (
-    WeakTensorKeyDictionary()
-)  # from edge_index to what was made of it; no graph holds an edge_index, or none would ever go
+# from edge_index to its graphs; no graph holds an edge_index, so that entries can expire
+_GRAPHS = WeakTensorKeyDictionary()
 
 
 def graph_of(edge_index: Tensor, num_nodes: int, batch: Tensor | None, edges: str) -> Graph:
-    """The graph of an `edge_index`; all layers of a model, and all calls with the same tensors, share one.
+    """Return the graph of an `edge_index`. All layers of a model, and all calls with the same
+    tensors, share one.
 
     Args:
         edge_index: The edges, shape (2, columns).
@@ -74,40 +78,36 @@ def graph_of(edge_index: Tensor, num_nodes: int, batch: Tensor | None, edges: st
         edges: The pattern of the edges, as in `{i j}`.
 
     Raises:
-        IncidenceError: It is no list of edges, or the pattern has no such edges: loops, nodes that are not there.
+        IncidenceError: It is no list of edges, or the pattern has no such edges: loops, nodes that
+            are not there.
     """
-    if (
-        not isinstance(edge_index, Tensor)
-        or edge_index.ndim != 2
-        or len(edge_index) != 2
-        or edge_index.is_floating_point()
-    ):
-        came = (
-            list(edge_index.shape) if isinstance(edge_index, Tensor) else type(edge_index).__name__
-        )
+    is_tensor = isinstance(edge_index, Tensor)
+    has_pairs = is_tensor and edge_index.ndim == 2 and len(edge_index) == 2
+    if not has_pairs or edge_index.is_floating_point():
+        got = list(edge_index.shape) if is_tensor else type(edge_index).__name__
         raise IncidenceError(
-            f"edge_index has integers of shape [2, edges], or is a Structure; got {came}."
+            f"edge_index has integers of shape [2, edges], or is a Structure; got {got}."
         )
-    kept: dict[tuple[object, ...], _Kept] = _GRAPHS.setdefault(edge_index, {})
+    cache: dict[tuple[object, ...], _Cached] = _GRAPHS.setdefault(edge_index, {})
     key = edges, num_nodes, _version(edge_index), batch is None or (id(batch), _version(batch))
-    found = kept.get(key)
-    if found is None or (found.batch is not None and found.batch() is not batch):
-        kept[key] = found = _Kept(
-            _graph(edge_index, num_nodes, batch, Pattern(edges)),
-            None if batch is None else weakref.ref(batch),
-        )
-    return found.graph
+    cached = cache.get(key)
+    if cached is None or (cached.batch is not None and cached.batch() is not batch):
+        graph = _graph(edge_index, num_nodes, batch, Pattern(edges))
+        cached = _Cached(graph, None if batch is None else weakref.ref(batch))
+        cache[key] = cached
+    return cached.graph
 
 
 def _version(x: Tensor) -> int:
-    """Counts the changes in place, so that what was made of a tensor is not used after one."""
+    """The number of changes in place: after one, the cached graph is out of date."""
     return 0 if x.is_inference() else x._version
 
 
 @torch.inference_mode(False)
 @torch.no_grad()
 def _graph(edge_index: Tensor, num_nodes: int, batch: Tensor | None, pattern: Pattern) -> Graph:
-    pairs, count = edge_index.clone(), edge_index.shape[1]
+    pairs = edge_index.clone()
+    count = edge_index.shape[1]
     place = torch.arange(count, device=pairs.device)
     first, number, times = _entries(pairs, num_nodes, pattern)
     order = first.argsort()  # as they come
@@ -118,21 +118,20 @@ def _graph(edge_index: Tensor, num_nodes: int, batch: Tensor | None, pattern: Pa
     if len(first) == count and torch.equal(first[order], place):
         return Graph(structure)
     entries = torch.empty_like(order).index_copy(0, order, place[: len(order)])[number]
-    return Graph(
-        structure, first[order], entries, None if len(first) == count else times[order, None]
-    )
+    has_one_each = len(first) == count
+    return Graph(structure, first[order], entries, None if has_one_each else times[order, None])
 
 
 def _entries(pairs: Tensor, num_nodes: int, pattern: Pattern) -> tuple[Tensor, Tensor, Tensor]:
-    """For every entry its first column, for every column the number of its entry, and for every entry how many columns it has."""
+    """For every entry its first column, for every column the number of its entry, and for every
+    entry how many columns it has.
+    """
     place = torch.arange(pairs.shape[1], device=pairs.device)
     low, high = (pairs[0], pairs[1]) if is_directed(pattern) else (pairs.amin(0), pairs.amax(0))
-    if (
-        not len(place) or int(pairs.min()) < 0 or int(pairs.max()) >= num_nodes
-    ):  # a structure says where
+    # the structure refuses other nodes
+    if not len(place) or int(pairs.min()) < 0 or int(pairs.max()) >= num_nodes:
         return place, place, torch.ones_like(place)
     number, count = rank(low * num_nodes + high)
-    first = torch.full((count,), len(place), device=pairs.device).scatter_reduce(
-        0, number, place, "amin"
-    )
+    first = torch.full((count,), len(place), device=pairs.device)
+    first = first.scatter_reduce(0, number, place, "amin")
     return first, number, torch.bincount(number, minlength=count)

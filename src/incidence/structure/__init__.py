@@ -1,10 +1,9 @@
 """Structures: nodes and entries, and batches of them. Index data only."""
 
 from incidence.structure import pytree as pytree  # registers structures with torch
+from incidence.structure.collate import collate, pack, uncollate
 from incidence.structure.example import Example
-from incidence.structure.examples import collate, pack, uncollate
-from incidence.structure.features import ones
-from incidence.structure.representations import carry, face_patterns, from_faces, to_faces
+from incidence.structure.features import carry, face_patterns, from_faces, ones, to_faces
 from incidence.structure.structure import Structure
 
 __all__ = [

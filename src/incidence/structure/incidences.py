@@ -1,4 +1,4 @@
-"""Which nodes lie in which entries, both ways: what walks from nodes to their neighbours and back."""
+"""Which nodes lie in which entries, both ways, to walk from nodes to their neighbours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
-from incidence.structure.data import StructureData, arranged, cache_of
+from incidence.structure.arrange import arranged
+from incidence.structure.data import StructureData, cache_of
 from incidence.structure.ragged import no_entries, ranges
 
 __all__ = ["Incidences", "incidences"]
@@ -17,7 +18,9 @@ __all__ = ["Incidences", "incidences"]
 
 @dataclass(frozen=True)
 class Incidences:
-    """The nodes of entries and the entries of nodes; nodes are numbered through all sorts, entries through the tensors that were asked for.
+    """The nodes of entries and the entries of nodes.
+
+    Nodes are numbered through all sorts, entries through the tensors of the call.
 
     Attributes:
         nodes: The nodes of every entry, one entry after the other, shape (incidences,).
@@ -34,38 +37,35 @@ class Incidences:
 
 @torch.inference_mode(False)
 def incidences(structure: StructureData, patterns: Sequence[Pattern]) -> Incidences:
-    """Which nodes lie in which entries of some tensors of a structure; kept with it.
+    """Return which nodes lie in which entries of some tensors of a structure; cached.
 
     Example:
         >>> from incidence import Structure
-        >>> found = incidences(Structure(3, {"{i j}": [[0, 1], [1, 2]]}), [Pattern("{i j}")])
-        >>> found.nodes.tolist(), found.entries.tolist(), found.node_ptr.tolist()
+        >>> lists = incidences(Structure(3, {"{i j}": [[0, 1], [1, 2]]}), [Pattern("{i j}")])
+        >>> lists.nodes.tolist(), lists.entries.tolist(), lists.node_ptr.tolist()
         ([0, 1, 1, 2], [0, 0, 1, 1], [0, 1, 3, 4])
     """
-    cache, key = cache_of(structure, Incidences), tuple(patterns)
+    cache: dict[tuple[Pattern, ...], Incidences] = cache_of(structure, "incidences")
+    key = tuple(patterns)
     if key not in cache:
-        cache[key] = _find(structure, patterns)
+        cache[key] = _list_incidences(structure, patterns)
     return cache[key]
 
 
-def _find(structure: StructureData, patterns: Sequence[Pattern]) -> Incidences:
-    owners, nodes, first = (
-        [no_entries(1, structure.device)[0]],
-        [no_entries(1, structure.device)[0]],
-        0,
-    )
+def _list_incidences(structure: StructureData, patterns: Sequence[Pattern]) -> Incidences:
+    empty = no_entries(1, structure.device)[0]
+    all_entries, all_nodes, start = [empty], [empty], 0
     for pattern in patterns:
-        for found in arranged(structure, pattern):
-            bucket = found.bucket
-            owners.append((bucket.rows + first).repeat_interleave(bucket.nodes.shape[1]))
-            nodes.append(bucket.nodes.reshape(-1))  # (entries x nodes of each,)
-        first += structure.num_entries(pattern)
-    owner, node = torch.cat(owners), torch.cat(nodes)
-    order = owner.argsort(stable=True)
-    owner, node = owner[order], node[order]
+        for part in arranged(structure, pattern):
+            rows, nodes = part.bucket.rows, part.bucket.nodes  # (entries,), (entries, nodes)
+            all_entries.append((rows + start).repeat_interleave(nodes.shape[1]))
+            all_nodes.append(nodes.reshape(-1))
+        start += structure.num_entries(pattern)
+    entry, node = torch.cat(all_entries), torch.cat(all_nodes)  # (incidences,)
+    # Buckets come one after the other, so the entries of a tensor are not in order yet.
+    order = entry.argsort(stable=True)
+    entry, node = entry[order], node[order]
     by_node = node.argsort(stable=True)  # the entries of a node ascend
-    counts = (
-        torch.bincount(owner, minlength=first),
-        torch.bincount(node, minlength=structure.total_nodes),
-    )
-    return Incidences(node, ranges(counts[0]), owner[by_node], ranges(counts[1]))
+    entry_ptr = ranges(torch.bincount(entry, minlength=start))
+    node_ptr = ranges(torch.bincount(node, minlength=structure.total_nodes))
+    return Incidences(node, entry_ptr, entry[by_node], node_ptr)

@@ -14,72 +14,81 @@ from incidence.errors import IncidenceError
 from incidence.structure.data import cache_of
 from incidence.structure.structure import Structure
 
-__all__ = ["NO_PLAN", "Flat", "flat_of"]
-
-
-@dataclass(frozen=True)
-class Flat:
-    """What a layer needs of a structure, as plain tensors and a text with all that is static."""
-
-    tensors: list[Tensor]
-    spec: str
-
+__all__ = ["NO_PLAN", "Recorded", "recorded", "traced"]
 
 NO_PLAN = (
-    "call layer.plan(structure), or net.plan(structure), before tracing: the lists cannot be made while a graph is recorded. For "
-    "products and softmax outside of layers there is incidence.nn.functional.plan_einsum(text, structure), and plan_softmax."
+    "call layer.plan(structure), or net.plan(structure), before tracing: the lists cannot be made"
+    " while a graph is recorded. For products and softmax outside of layers there is"
+    " incidence.nn.functional.plan_einsum(text, structure), and plan_softmax."
 )
 
 
-def flat_of(structure: Structure, key: str) -> Flat | None:
-    """What a layer left on a structure before tracing.
+@dataclass(frozen=True)
+class Recorded:
+    """What a module needs of a structure while a graph is recorded.
 
-    None if it left nothing and `torch.compile` records a graph: an error raised now would be one of the compiler, in its words. The
-    layer then records a step that raises it.
+    Attributes:
+        tensors: Index lists.
+        program: What is static about them, where the module alone does not decide it.
+        counts: For each tensor of features one of shape (entries, 0), which tells how many entries
+            there are; none where nothing is checked.
+    """
+
+    tensors: list[Tensor]
+    program: str = ""
+    counts: tuple[Tensor, ...] = ()
+
+
+def recorded(structure: Structure) -> dict[Any, Recorded]:
+    """Return what modules left on a structure for tracing, by the key of each."""
+    return cache_of(structure, Recorded)
+
+
+def traced(structure: Structure, key: str) -> Recorded | None:
+    """Return what a module left on a structure before tracing.
+
+    None if it left nothing and `torch.compile` records a graph: an error raised now would be one of
+    the compiler, in its words. The module then records a step that raises it.
 
     Raises:
         IncidenceError: It left nothing.
     """
-    flats = structure._cache.get(Flat, {})  # not `cache_of`, which may write
-    found: Flat | None = flats.get(key)
-    if found is None and (_is_exporting() or not torch.compiler.is_dynamo_compiling()):
+    known = structure._cache.get(Recorded, {})  # not `cache_of`, which may write
+    entry: Recorded | None = known.get(key)
+    if entry is None and (_is_exporting() or not torch.compiler.is_dynamo_compiling()):
         raise IncidenceError(NO_PLAN)
-    return found
+    return entry
 
 
 _is_exporting: Any = getattr(torch.compiler, "is_exporting", lambda: False)  # since torch 2.7
 
 
-def _flats(structure: Structure) -> dict[Any, Flat]:
-    """What layers left here before tracing, by the layer."""
-    return cache_of(structure, Flat)
-
-
 def _flatten(structure: Structure) -> tuple[list[Any], Any]:
     sorts = tuple(structure._node_ptr)
     patterns = tuple((str(p), len(parts)) for p, parts in structure._index.items())
-    flats = tuple(
-        (key, flat.spec, len(flat.tensors)) for key, flat in sorted(_flats(structure).items())
-    )
+    entries = sorted(recorded(structure).items())
     tensors = [
         *structure._node_ptr.values(),
         *(part for parts in structure._index.values() for part in parts),
         *structure._entry_ptr.values(),
-        *(tensor for _, flat in sorted(_flats(structure).items()) for tensor in flat.tensors),
+        *(tensor for _, entry in entries for tensor in (*entry.tensors, *entry.counts)),
     ]
-    return tensors, (sorts, patterns, flats)
+    lists = tuple(
+        (key, entry.program, len(entry.tensors), len(entry.counts)) for key, entry in entries
+    )
+    return tensors, (sorts, patterns, lists)
 
 
 def _unflatten(tensors: Any, context: Any) -> Structure:
-    sorts, patterns, flats = context
+    sorts, patterns, lists = context
     rest = iter(tensors)
     node_ptr = {sort: next(rest) for sort in sorts}
     index = {Pattern(text): tuple(next(rest) for _ in range(count)) for text, count in patterns}
     entry_ptr = {pattern: next(rest) for pattern in index}
     structure = Structure._of(node_ptr, index, entry_ptr)
-    _flats(structure).update(
-        {key: Flat([next(rest) for _ in range(count)], spec) for key, spec, count in flats}
-    )
+    for key, program, *numbers in lists:
+        own, counts = ([next(rest) for _ in range(number)] for number in numbers)
+        recorded(structure)[key] = Recorded(own, program, tuple(counts))
     return structure
 
 

@@ -1,4 +1,8 @@
-"""Structures in files: a zip of plain arrays, written at once or not at all, read without executing anything."""
+"""Structures in files: a zip of plain arrays.
+
+A file is written completely or not at all. Reading it executes no code, and reserves no memory
+before its declared sizes have been checked.
+"""
 
 from __future__ import annotations
 
@@ -23,29 +27,21 @@ from incidence.structure.data import StructureData
 
 __all__ = [
     "arrays_of",
-    "load",
     "parts_from",
     "read_archive",
     "read_arrays",
-    "save",
     "tensor_arrays",
     "tensors_from",
-    "whole_file",
     "write_arrays",
 ]
 
 T = TypeVar("T")
-
-_FORMAT = 1
-
-
-def save(structure: StructureData, path: Any) -> None:
-    """Writes a structure; a file that is there already is replaced only when the new one is complete."""
-    write_arrays(path, {"format": np.array(_FORMAT), **arrays_of(structure)})
+Arrays = Mapping[str, Any]
+"""Arrays by name."""
 
 
 def arrays_of(structure: StructureData) -> dict[str, Any]:
-    """A structure as plain arrays, each under a text that says what it is."""
+    """Return a structure as plain arrays, each with a key that says what it is."""
     arrays: dict[str, Any] = {}
     for sort, ptr in structure._node_ptr.items():
         arrays[f"nodes/{sort}"] = ptr.cpu().numpy()
@@ -58,36 +54,22 @@ def arrays_of(structure: StructureData) -> dict[str, Any]:
 
 
 def write_arrays(path: Any, arrays: dict[str, Any]) -> None:
-    """Writes arrays to a zip, at once or not at all."""
+    """Write arrays to a zip, completely or not at all."""
     with whole_file(path) as file:
         np.savez(file, **arrays)
 
 
-# What reading a damaged or foreign file may raise, in numpy, zipfile or here.
+# The errors that numpy, zipfile or this module may raise for a damaged or foreign file.
 _DAMAGE = (
-    *(
-        ValueError,
-        KeyError,
-        TypeError,
-        IndexError,
-        AttributeError,
-        OSError,
-        EOFError,
-        NotImplementedError,
-        OverflowError,
-    ),
-    *(
-        RuntimeError,
-        SystemError,
-        zipfile.BadZipFile,
-        zlib.error,
-        struct.error,
-    ),  # SystemError: a text that is none
+    *(ValueError, KeyError, TypeError, IndexError, AttributeError, OSError, EOFError),
+    *(NotImplementedError, OverflowError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error, struct.error),
+    SystemError,  # for an invalid text
 )
 
 
-class Arrays(Mapping[str, Any]):
-    """The arrays of an archive, each read when it is asked for; what nobody asks for is not read."""
+class _Archive(Mapping[str, Any]):
+    """The arrays of an archive, each read on access."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
@@ -100,24 +82,23 @@ class Arrays(Mapping[str, Any]):
         return len(self._members)
 
     def __getitem__(self, key: str) -> Any:
-        """Reads an array, to its end, where its checksum is compared.
+        """Read an array to its end, so that its checksum is compared.
 
         Raises:
-            ValueError: It is of Python objects, or declares other numbers than there are.
+            ValueError: It holds Python objects, or declares another size than it has.
         """
         member = self._members[key]
         with self._archive.open(member) as file:
             try:
                 shape, _, dtype = _HEADERS[np.lib.format.read_magic(file)](file)
-            except (
-                Exception
-            ):  # numpy gives a damaged header to Python's parser, which may raise anything
+            except Exception:
+                # numpy passes a damaged header to Python's parser, which may raise any error
                 raise ValueError(f"{key} has no header of an array") from None
-            if (
-                prod(shape) * dtype.itemsize != member.file_size - file.tell()
-            ):  # before there is memory for what it says
+            # compared before numpy reserves memory for the declared shape
+            size = member.file_size - file.tell()
+            if prod(shape) * dtype.itemsize != size:
                 raise ValueError(
-                    f"{key} declares the shape {shape} of {dtype}, and has {member.file_size - file.tell():,} bytes"
+                    f"{key} declares the shape {shape} of {dtype}, and has {size:,} bytes"
                 )
             file.seek(0)
             return np.lib.format.read_array(file, allow_pickle=False)
@@ -129,41 +110,54 @@ _HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
 }
 
 
-def load(path: Any, read: Callable[[Mapping[str, Any]], T]) -> T:
-    """Reads a structure and checks it as if it were given anew."""
-    return read_arrays(path, "a structure written by `Structure.save`", _FORMAT, read)
+def read_archive(path: Any, what: str, read: Callable[[Arrays], T]) -> T:
+    """Read arrays that any program may have written.
 
+    Args:
+        path: The file.
+        what: What the file should be, for messages.
+        read: The function that turns the arrays into a value.
 
-def read_archive(path: Any, what: str, read: Callable[[Mapping[str, Any]], T]) -> T:
-    """Reads arrays that anybody may have written; sizes are looked at first, and whatever is wrong becomes one sentence."""
+    Raises:
+        IncidenceError: The file is damaged, or has other contents.
+        TooLargeError: Its arrays would take too much memory.
+    """
     path = regular_file(path, what)
     with _archive(path, what) as archive:
         assert_unzipped(archive, path)
         try:
-            return read(Arrays(archive))
+            return read(_Archive(archive))
         except IncidenceError:
             raise
         except _DAMAGE as error:
-            raise IncidenceError(
-                f"{path} is not {what}, or it is damaged: {_short(error)}."
-            ) from None
+            raise _foreign(path, what, error) from None
 
 
-def read_arrays(path: Any, what: str, newest: int, read: Callable[[Mapping[str, Any]], T]) -> T:
-    """Reads what was written as arrays; whatever is wrong with the file becomes one sentence that names it."""
+def read_arrays(path: Any, what: str, newest: int, read: Callable[[Arrays], T]) -> T:
+    """Read arrays that this library wrote.
+
+    Args:
+        path: The file.
+        what: What the file should be, for messages.
+        newest: The number of the file format.
+        read: The function that turns the arrays into a value.
+
+    Raises:
+        IncidenceError: The file is damaged, or has other contents or another format.
+        TooLargeError: Its arrays would take too much memory.
+    """
     path = regular_file(path, what)
     with _archive(path, what) as archive:
         assert_unzipped(archive, path)
-        arrays = Arrays(archive)
+        arrays = _Archive(archive)
         try:
             version = int(arrays["format"])
         except _DAMAGE as error:
-            raise IncidenceError(
-                f"{path} is not {what}, or it is damaged: {_short(error)}."
-            ) from None
+            raise _foreign(path, what, error) from None
         if version != newest:
             raise IncidenceError(
-                f"{path} has format {version}; this version reads format {newest}. Update the library."
+                f"{path} has format {version}; this version reads format {newest}. Update the"
+                " library."
             )
         try:
             return read(arrays)
@@ -175,8 +169,12 @@ def read_arrays(path: Any, what: str, newest: int, read: Callable[[Mapping[str, 
             ) from None
 
 
+def _foreign(path: Path, what: str, error: Exception) -> IncidenceError:
+    return IncidenceError(f"{path} is not {what}, or it is damaged: {_short(error)}.")
+
+
 def _short(error: Exception) -> str:
-    """What an error says, on one line: that of an archive may quote all of it."""
+    """Return the message of an error on one line; that of an archive may quote all of it."""
     return " ".join(str(error).split())[:300]
 
 
@@ -184,7 +182,7 @@ def _archive(path: Path, what: str) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)  # a single array or a pickle is no archive
     except _DAMAGE as error:
-        raise IncidenceError(f"{path} is not {what}, or it is damaged: {_short(error)}.") from None
+        raise _foreign(path, what, error) from None
 
 
 def _integers(array: Any, axes: int) -> Tensor:
@@ -194,43 +192,48 @@ def _integers(array: Any, axes: int) -> Tensor:
 
 
 def parts_from(
-    arrays: Mapping[str, Any],
+    arrays: Arrays,
 ) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Tensor]]:
-    """The pointers to nodes by sort, and the index and the pointers to entries by pattern, that `arrays_of` made arrays of."""
-    found = {
-        key.removeprefix("nodes/"): _integers(arrays[key], 1)
-        for key in arrays
-        if key.startswith("nodes/")
-    }
-    node_ptr = {sort: found[sort] for sort in sorted(found)}
+    """Return the parts of a structure from the arrays that `arrays_of` returned.
+
+    Returns:
+        The pointers to nodes by sort, and the index and the pointers to entries by pattern.
+    """
+    keys = sorted(key for key in arrays if key.startswith("nodes/"))
+    node_ptr = {key.removeprefix("nodes/"): _integers(arrays[key], 1) for key in keys}
     length = len(next(iter(node_ptr.values()), ()))
-    if length < 2 or any(
-        len(ptr) != length or int(ptr[0]) or bool((ptr.diff() < 0).any())
-        for ptr in node_ptr.values()
-    ):
+    for ptr in node_ptr.values():
+        if len(ptr) != length or int(ptr[0]) or bool((ptr.diff() < 0).any()):
+            length = 0
+    if length < 2:
         raise IncidenceError("its structures do not add up.")
     num_nodes = sum(int(ptr[-1]) for ptr in node_ptr.values())
-    assert_size(
-        num_nodes * 8, f"{num_nodes:,} nodes, of which it has no more than the number,"
-    )  # others are in it one by one
+    # The file holds entries one by one, but of the nodes only their number.
+    assert_size(num_nodes * 8, f"{num_nodes:,} nodes, of which it has no more than the number,")
     index, entry_ptr = {}, {}
-    for number in sorted({int(key.split("/")[1]) for key in arrays if key.startswith("tensor/")}):
-        text = str(arrays[f"tensor/{number}/pattern"])
-        places = sorted(
-            int(k.split("/")[2])
-            for k in arrays
-            if k.startswith(f"tensor/{number}/") and k.split("/")[2].isdigit()
-        )
-        tensors = tuple(_integers(arrays[f"tensor/{number}/{place}"], 2) for place in places)
-        index[text] = tensors if Pattern(text).is_open else tensors[0]
-        entry_ptr[str(Pattern(text))] = _integers(arrays[f"tensor/{number}/ptr"], 1)
+    for number in _numbers(arrays, "tensor"):
+        place = f"tensor/{number}"
+        text = str(arrays[f"{place}/pattern"])
+        pattern = Pattern(text)
+        tensors: list[Tensor] = []
+        while (part := f"{place}/{len(tensors)}") in arrays:
+            tensors.append(_integers(arrays[part], 2))
+        index[text] = tuple(tensors) if pattern.is_open else tensors[0]
+        entry_ptr[str(pattern)] = _integers(arrays[f"{place}/ptr"], 1)
     return node_ptr, index, entry_ptr
 
 
+def _numbers(arrays: Arrays, what: str) -> list[int]:
+    """Return the numbers of the tensors whose keys start with a word."""
+    return sorted({int(key.split("/")[1]) for key in arrays if key.startswith(f"{what}/")})
+
+
 def tensor_arrays(place: str, key: str, x: Tensor) -> dict[str, Any]:
-    """A tensor as bytes with its type and shape: numpy does not know all the types of torch."""
+    """Return a tensor as bytes with its type and shape, as numpy lacks some types of torch."""
     flat = x.detach().cpu().contiguous().flatten()
-    raw = flat.view(torch.uint8) if flat.numel() else flat.new_zeros(0, dtype=torch.uint8)
+    if not flat.numel():  # which has no view of another type
+        flat = flat.new_zeros(0, dtype=torch.uint8)
+    raw = flat.view(torch.uint8)
     kind = str(x.dtype).removeprefix("torch.")
     return {
         f"{place}/key": np.array(str(key)),
@@ -240,14 +243,15 @@ def tensor_arrays(place: str, key: str, x: Tensor) -> dict[str, Any]:
     }
 
 
-def tensors_from(arrays: Mapping[str, Any], prefix: str) -> dict[str, Tensor]:
-    places = sorted({int(key.split("/")[1]) for key in arrays if key.startswith(prefix)})
-    return {str(arrays[f"{prefix}{n}/key"]): _tensor(arrays, f"{prefix}{n}") for n in places}
+def tensors_from(arrays: Arrays, what: str) -> dict[str, Tensor]:
+    """Return the tensors from the arrays that `tensor_arrays` returned for places `what/number`."""
+    places = [f"{what}/{number}" for number in _numbers(arrays, what)]
+    return {str(arrays[f"{place}/key"]): _tensor(arrays, place) for place in places}
 
 
 @lru_cache(maxsize=100)
 def _has_numbers(kind: torch.dtype) -> bool:
-    """Whether torch can compute with a type: of some it has no more than the name."""
+    """Return whether torch can compute with a type; some are no more than a name."""
     try:
         torch.zeros(1, dtype=kind).to(torch.complex128 if kind.is_complex else torch.float64)
     except (RuntimeError, TypeError):
@@ -258,20 +262,13 @@ def _has_numbers(kind: torch.dtype) -> bool:
 _QUANTISED = (torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4)
 
 
-def _tensor(arrays: Mapping[str, Any], place: str) -> Tensor:
-    kind = getattr(torch, str(arrays[f"{place}/type"]), None)
+def _tensor(arrays: Arrays, place: str) -> Tensor:
+    kind: Any = getattr(torch, str(arrays[f"{place}/type"]), None)
     raw, shape = arrays[f"{place}/bytes"], arrays[f"{place}/shape"].tolist()
     is_empty = not raw.size
-    if (
-        not isinstance(kind, torch.dtype)
-        or not _has_numbers(kind)
-        or raw.dtype != np.uint8
-        or raw.ndim != 1
-        or is_empty != (0 in shape)
-    ):
+    is_type = isinstance(kind, torch.dtype) and _has_numbers(kind)
+    if not is_type or raw.dtype != np.uint8 or raw.ndim != 1 or is_empty != (0 in shape):
         raise IncidenceError(f"{place} is no tensor.")
-    return (
-        torch.from_numpy(raw).view(kind).view(shape)
-        if not is_empty
-        else torch.zeros(shape, dtype=kind)
-    )
+    if is_empty:
+        return torch.zeros(shape, dtype=kind)
+    return torch.from_numpy(raw).view(kind).view(shape)

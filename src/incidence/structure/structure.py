@@ -1,50 +1,59 @@
-r"""`Structure`: nodes and the entries of tensors over them; index data only, validated once, never changed."""
+r"""`Structure`: nodes and the entries of tensors over them; index data only, validated once, never
+changed.
+
+This module makes structures, moves them and saves them. The other methods are in the base classes:
+`data.py` (look up tensors), `edit.py` (change), `faces.py` (find entries), `sampling.py` (take
+surroundings) and `batch.py` (take structures out of a batch).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, overload
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
+from incidence.algebra.orbit import Orbit, placements
 from incidence.algebra.pattern import Pattern
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, TooLargeError
 from incidence.notebook import html_of
-from incidence.structure import batch as batches
-from incidence.structure import edit, storage
-from incidence.structure.complete import complete_index
-from incidence.structure.data import StructureData, arranged
-from incidence.structure.entries_from_faces import with_pattern
-from incidence.structure.ragged import MAX_ENTRIES
-from incidence.structure.sampling import Sample, sample
-from incidence.structure.validate import (
-    as_num_nodes,
-    as_tensors,
-    assert_entries,
-    entry_ptr_from_nodes,
-    node_ptr_of,
-)
+from incidence.structure.arguments import as_num_nodes, node_ptr_of
+from incidence.structure.arrange import arranged
+from incidence.structure.batch import Batches
+from incidence.structure.faces import FaceSearch
+from incidence.structure.sampling import Sampling
+from incidence.structure.storage import arrays_of, parts_from, read_arrays, write_arrays
+from incidence.structure.validate import as_tensors, assert_entries, entry_ptr_from_nodes
 
 __all__ = ["Structure"]
 
+_FORMAT = 1  # number of the file format
+_MAX_TUPLES = 2**28  # of nodes, in a complete structure
 
-class Structure(StructureData):
-    r"""A set of nodes with the entries of one or several tensors over it; or a batch of such structures, side by side.
+
+class Structure(Batches, FaceSearch, Sampling):
+    r"""A set of nodes with the entries of one or several tensors over it; or a batch of such
+    structures, side by side.
 
     Args:
         num_nodes: The number of nodes; with several sorts, a mapping from sort to number.
-        index: From patterns, named or not, to the nodes of their entries: shape [letters, entries], letters in order of
-            appearance. A lone open face is told by [2, incidences], rows (node, entry number); other patterns with open faces by
-            (letters, *members). A lone node pattern and the empty pattern need no index.
-        device: Where the index lives; where it is, if not given.
-        batch: For several structures at once: the structure of every node, ascending, as PyG's batches have it; with several sorts, a
-            mapping from sort. Entries stand by structure, and none has nodes of two. Structures without nodes at the end cannot be told
-            this way: `collate` those.
+        index: From patterns, with or without a name, to the nodes of their entries: shape [letters,
+            entries], letters in order of appearance. A lone open face takes [2, incidences], rows
+            (node, entry number); other patterns with open faces take (letters, *members). A lone
+            node pattern and the empty pattern need no index.
+        device: The device of the index; if not given, that of the tensors.
+        batch: For several structures at once, the structure of every node, ascending, as in PyG;
+            with several sorts, a mapping from sort. The entries are sorted by structure, and none
+            has nodes of two. Structures without nodes at the end cannot be given this way; use
+            `collate`.
 
     Raises:
-        IncidenceError: The index does not fit the pattern or the nodes; the message names the first bad entry.
+        IncidenceError: The index does not fit the pattern or the nodes; the message names the first
+            bad entry.
 
     Example:
         >>> s = Structure(num_nodes=3, index={"(i j)": torch.tensor([[0, 1], [1, 2]])})
@@ -67,10 +76,9 @@ class Structure(StructureData):
     ) -> None:
         tensors = as_tensors(index, None if device is None else torch.device(device))
         counts = as_num_nodes(num_nodes, list(tensors))
-        at = next(
-            (t.device for parts in tensors.values() for t in parts), torch.device(device or "cpu")
-        )
-        self._set_checked(counts, node_ptr_of(counts, batch, at), tensors)
+        places = [tensor.device for parts in tensors.values() for tensor in parts]
+        place = places[0] if places else torch.device(device or "cpu")
+        self._set_checked(counts, node_ptr_of(counts, batch, place), tensors)
 
     def _set_checked(
         self,
@@ -84,157 +92,14 @@ class Structure(StructureData):
             entry_ptr[pattern] = entry_ptr_from_nodes(pattern, parts, node_ptr)
         super().__init__(node_ptr, tensors, entry_ptr)
         for pattern in tensors:
-            arranged(self, pattern)  # finds duplicates, with the sort that plans need anyway
-
-    def __getitem__(self, item: str | Pattern | int | slice | Tensor | Sequence[int]) -> Any:
-        """The index of a tensor by text or name; or structures of a batch by number, slice, mask or list."""
-        if not isinstance(item, (str, Pattern)):
-            return batches.take(self, item)
-        parts, pattern = self.index(item), self.resolve(item)
-        if not pattern.is_open:
-            return parts[0]
-        return parts[1] if len(parts) == 2 and not pattern.fixed_letters else parts
-
-    def __len__(self) -> int:
-        return self.num_structures
-
-    def __iter__(self) -> Iterator[Structure]:
-        return (self[k] for k in range(self.num_structures))
-
-    def canonical(self) -> tuple[Structure, dict[str, Tensor]]:
-        """The same structure in the preferred order of entries, and for each tensor the rows to permute features with.
-
-        Features go there by `x[rows]`; they come back by `y.new_empty(y.shape).index_copy(0, rows, y)`. In a batch the entries of every
-        structure stay together.
-        """
-        return edit.canonical(self)
-
-    @overload
-    def locate(
-        self, text: str | Pattern, query: object, *, with_sign: Literal[False] = ...
-    ) -> Tensor: ...
-    @overload
-    def locate(
-        self, text: str | Pattern, query: object, *, with_sign: Literal[True]
-    ) -> tuple[Tensor, Tensor]: ...
-    def locate(
-        self, text: str | Pattern, query: object, *, with_sign: bool = False
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """The rows of given entries, told like an index of the pattern; -1 where an entry is absent.
-
-        Oriented faces are found whatever their orientation. `with_sign=True` also tells whether the entry has the orientation of the
-        query (1), the opposite (-1), or is absent (0): the value for the query is the sign times the value at the row.
-
-        Example:
-            >>> s = Structure(3, {"<i j>": [[0, 2], [1, 1]]})
-            >>> s.locate("<i j>", [[0, 1, 0], [1, 2, 2]], with_sign=True)
-            (tensor([ 0,  1, -1]), tensor([ 1, -1,  0]))
-        """
-        rows, signs = edit.locate(self, text, query)
-        return (rows, signs) if with_sign else rows
-
-    def reverse(self, text: str | Pattern, which: object = None) -> tuple[Structure, Tensor]:
-        """The same structure with the reference orientation of some entries reversed, and for each entry the sign of that.
-
-        Features go there by `signs[:, None] * x`.
-
-        Args:
-            text: The tensor, with an oriented face whose orientation the text leaves open, as in `<i j>`; in `i <i j>` it does not.
-            which: A mask or row numbers; all entries, if not given.
-
-        Example:
-            >>> s = Structure(3, {"<i j>": [[0, 2], [1, 1]]})
-            >>> reversed_structure, signs = s.reverse("<i j>", [1])
-            >>> reversed_structure["<i j>"].tolist(), signs.tolist()
-            ([[0, 1], [1, 2]], [1, -1])
-        """
-        return edit.reverse(self, text, which)
-
-    def with_index(self, index: Mapping[str, object]) -> Structure:
-        """The same nodes with further tensors, or other entries for those given."""
-        return edit.with_index(self, index)
-
-    def with_pattern(
-        self, text: str | Pattern, faces: Mapping[Any, str] | None = None, limit: int = MAX_ENTRIES
-    ) -> Structure:
-        """The same structure with the entries of one more pattern, found from the faces present; in the preferred order.
-
-        An entry is present iff each of its faces is an entry of the tensor that lists such faces: `{i j} {i j k}` needs `{i j}` and
-        `{i j k}`, and `i {i ...}` needs `{i ...}`; all nodes are present. Entries never cross the structures of a batch.
-
-        Args:
-            text: The pattern. With a name, as in `meets={i j} {i k}`, the new tensor has that name.
-            faces: Which tensor lists a face, where several could or another is meant: from the text or the number of the face.
-            limit: More combinations of faces than this are refused before they are listed.
-
-        Raises:
-            IncidenceError: No tensor, or more than one, lists faces that the pattern has.
-            TooLargeError: There are more combinations than `limit`.
-
-        Example:
-            >>> path = Structure(4, {"{i j}": torch.tensor([[0, 1, 2], [1, 2, 3]])})
-            >>> path.with_pattern("i {i j}").num_entries("i {i j}")
-            6
-            >>> path.with_pattern("{i j} {i k}")["{i j} {i k}"].shape[1]  # three equal pairs, four that meet in a node
-            7
-        """
-        return with_pattern(self, text, faces, limit)
-
-    def relabel(self, permutation: object) -> Structure:
-        """The same structure with node v called permutation[v]; with sorts, a mapping from sort to permutation."""
-        return edit.relabel(self, permutation)
-
-    def induced(self, nodes: object) -> Structure:
-        """The entries all of whose nodes are kept, over those nodes numbered anew, in the given order."""
-        return edit.induced(self, nodes)[0]
-
-    def sample(
-        self,
-        nodes: object,
-        hops: int | None = None,
-        sizes: object = None,
-        generator: torch.Generator | None = None,
-    ) -> Sample[Structure]:
-        """The surroundings of some nodes, the seeds: the entries inside of what is reached from them, with all old numbers.
-
-        Nodes are neighbours if they have an entry in common. With all neighbours of as many hops as a network without global operations
-        has layers (`net.reach`), its outputs for the seeds are those on the whole structure.
-
-        Args:
-            nodes: Numbers or a mask; by sort, if there are several.
-            hops: How many steps to go.
-            sizes: How many neighbours of each node to draw, for all steps or for every one of them; None or -1 for all.
-            generator: Of the random choice.
-
-        Raises:
-            IncidenceError: This is a batch, there are no such nodes, or hops and sizes do not say how far to go.
-
-        Example:
-            >>> star = Structure(6, {"{i j}": [[0, 0, 0, 0, 4], [1, 2, 3, 4, 5]]})
-            >>> star.sample([0], hops=1).structure.num_nodes, star.sample([0], sizes=[2, None]).structure.num_nodes <= 4
-            (5, True)
-        """
-        return sample(self, nodes, hops, sizes, generator)
-
-    def select(self, text: str | Pattern, which: object) -> Structure:
-        """The same structure with only some entries of one tensor: a mask or row numbers."""
-        return edit.select(self, text, which)[0]
-
-    def masked(self, text: str | Pattern, keep: object, name: str | None = None) -> Structure:
-        """The same structure with only the entries of one tensor that a mask keeps, such as one that depends on features.
-
-        Args:
-            text: The tensor; a lone node pattern may be masked too.
-            keep: True for every entry to keep, shape [entries].
-            name: If given, the tensor stays as it is, and the kept entries are a further tensor of that name: the output of a layer.
-        """
-        return edit.masked(self, text, keep, name)
+            # Finding duplicates takes a sort. Plans need this sort anyway, and it is cached.
+            arranged(self, pattern)
 
     @classmethod
     def complete(
         cls, num_nodes: int | Mapping[str, int], patterns: Sequence[str] | str, device: Any = None
     ) -> Structure:
-        """The structure in which every entry of the patterns is present, in the preferred order.
+        """Return the structure with all entries of the patterns, in the preferred order.
 
         Example:
             >>> Structure.complete(4, ["i j", "{i j k}"])
@@ -242,73 +107,98 @@ class Structure(StructureData):
         """
         if not isinstance(patterns, (str, list, tuple)):
             raise IncidenceError(f"complete takes a pattern, or a list of them; got {patterns!r}.")
-        counts, index = complete_index(
-            num_nodes, [patterns] if isinstance(patterns, str) else list(patterns)
-        )
+        texts = [patterns] if isinstance(patterns, str) else patterns
+        wanted = [Pattern(text) for text in texts]
+        counts = as_num_nodes(num_nodes, wanted)
+        index = {str(p): _all_entries(p, counts) for p in wanted if p.faces}
         return cls(counts, index, device=device).canonical()[0]
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Structure:
-        """The structure on another device; its plans are made anew there."""
-        return (
-            self
-            if torch.device(device) == self.device
-            else self._map(lambda t: t.to(device, non_blocking=non_blocking))
-        )
+        """Return the structure on another device, without its plans."""
+        if torch.device(device) == self.device:
+            return self
+        return self._map(lambda t: t.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Structure:
-        """The structure in page-locked memory, for faster copies to a GPU."""
+        """Return the structure in page-locked memory, for faster copies to a GPU."""
         return self._map(lambda t: t.pin_memory())
 
     def save(self, path: Any) -> None:
-        """Writes the structure to a file, at once or not at all. No pickle: `load` executes nothing."""
-        storage.save(self, path)
+        """Write the structure to a file, completely or not at all, without pickle."""
+        write_arrays(path, {"format": np.array(_FORMAT), **arrays_of(self)})
 
     @classmethod
     def load(cls, path: Any) -> Structure:
-        """Reads a structure that `save` wrote, and checks it."""
-        return storage.load(path, cls._from_arrays)
+        """Read a structure that `save` wrote, and check it as a new one; no code is executed."""
+        what = "a structure written by `Structure.save`"
+        return read_arrays(path, what, _FORMAT, cls._from_arrays)
 
     @classmethod
     def _from_arrays(cls, arrays: Mapping[str, Any]) -> Structure:
-        """The structure that was written as these arrays, checked."""
-        node_ptr, index, entry_ptr = storage.parts_from(arrays)
+        node_ptr, index, entry_ptr = parts_from(arrays)
         tensors = as_tensors(index, None)
+        given = {sort: int(ptr[-1]) for sort, ptr in node_ptr.items()}
         self = cls.__new__(cls)
-        self._set_checked(
-            as_num_nodes({sort: int(ptr[-1]) for sort, ptr in node_ptr.items()}, list(tensors)),
-            node_ptr,
-            tensors,
-        )
-        if any(
-            not torch.equal(ptr, entry_ptr[str(pattern)])
-            for pattern, ptr in self._entry_ptr.items()
-        ):
-            raise IncidenceError("its structures do not add up.")
+        self._set_checked(as_num_nodes(given, list(tensors)), node_ptr, tensors)
+        for pattern, ptr in self._entry_ptr.items():
+            if not torch.equal(ptr, entry_ptr[str(pattern)]):
+                raise IncidenceError("its structures do not add up.")
         return self
 
     def dynamic_shapes(self) -> list[list[Any]]:
-        """What `torch.export` wants to hear of a structure whose sizes may vary: `dynamic_shapes=(..., s.dynamic_shapes())`."""
+        """Return the `dynamic_shapes` of a structure whose sizes may vary, for `torch.export`.
+
+        Pass them on as `dynamic_shapes=(..., s.dynamic_shapes())`.
+        """
         dim = torch.export.Dim
         return [
             [dim.AUTO if size > 1 else dim.STATIC for size in leaf.shape]
             for leaf in tree_leaves(self)
         ]
 
-    def __eq__(self, other: object) -> bool:
-        """Whether sizes, tensors and entries agree, entries in order."""
-        return edit.is_equal(self, other) if isinstance(other, Structure) else NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         many = f"num_structures={self.num_structures}, " if self.num_structures != 1 else ""
-        entries = "".join(
-            f", '{p}': {self.num_entries(p):,} {'entry' if self.num_entries(p) == 1 else 'entries'}"
-            for p in self._index
-        )
+        entries = ""
+        for pattern in self._index:
+            count = self.num_entries(pattern)
+            entries += f", '{pattern}': {count:,} {'entry' if count == 1 else 'entries'}"
         return f"Structure({many}num_nodes={self.num_nodes}{entries})"
 
     _repr_html_ = html_of
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         return Structure._of, (self._node_ptr, self._index, self._entry_ptr)
+
+
+def _all_entries(pattern: Pattern, counts: Mapping[str, int]) -> Tensor:
+    """Return one assignment for every entry of a pattern, shape (letters, entries)."""
+    if pattern.is_open:
+        raise IncidenceError(
+            f"`{pattern}` has open faces: there is no complete structure for it. List the faces"
+            " instead."
+        )
+    return torch.cat([_entries_of_orbit(pattern, orbit, counts) for orbit in pattern.orbits], dim=1)
+
+
+def _entries_of_orbit(pattern: Pattern, orbit: Orbit, counts: Mapping[str, int]) -> Tensor:
+    """List all disjoint class sets of an orbit, and turn them into letters."""
+    labels = [label for label, c in enumerate(orbit.classes) for _ in range(c.size or 0)]
+    sorts = [orbit.classes[label].sort for label in labels]
+    if prod(max(counts[sort], 1) for sort in sorts) > _MAX_TUPLES:
+        raise TooLargeError(
+            f"`{pattern}` on {dict(counts)} nodes has too many entries to list: more than"
+            f" {_MAX_TUPLES:,} tuples of nodes."
+        )
+    nodes = torch.zeros(1, 0, dtype=torch.long)  # (entries, nodes so far)
+    for place, sort in enumerate(sorts):
+        # Every entry so far, with every node as its next one.
+        count = counts[sort]
+        more = torch.arange(count).repeat(len(nodes))[:, None]
+        nodes = torch.cat([nodes.repeat_interleave(count, dim=0), more], dim=1)
+        others = [other for other in range(place) if sorts[other] == sort]
+        # Nodes of one sort differ, whatever their class.
+        is_new = (nodes[:, others] != nodes[:, -1:]).all(1)
+        if place and labels[place] == labels[place - 1]:  # nodes of one class ascend
+            is_new &= nodes[:, -2] < nodes[:, -1]
+        nodes = nodes[is_new]
+    return nodes[:, next(placements(pattern, orbit))].T.contiguous()

@@ -1,4 +1,4 @@
-"""Symmetry of a given structure: groups, automorphisms, and the orbits that layers share weights along."""
+"""Symmetry of a given structure: groups, automorphisms, and orbits that share weights."""
 
 from incidence.symmetry.automorphisms import automorphisms
 from incidence.symmetry.group import Group

@@ -9,36 +9,39 @@ from importlib.util import find_spec
 import numpy as np
 
 from incidence.errors import IncidenceError, TooLargeError, need
+from incidence.structure.arguments import assert_structure
 from incidence.structure.data import Array
 from incidence.structure.structure import Structure
-from incidence.structure.validate import assert_structure
-from incidence.symmetry.coloured import ColouredGraph, coloured_graph
-from incidence.symmetry.factor import direct_factors
-from incidence.symmetry.group import Group
-from incidence.symmetry.search import MAX_STEPS, find_symmetries
+from incidence.symmetry.group import Group, direct_factors
+from incidence.symmetry.search import (
+    MAX_STEPS,
+    ColouredGraph,
+    coloured_graph,
+    find_symmetries,
+)
 
 __all__ = ["ENGINES", "automorphisms"]
 
-Found = tuple[Array, int]
-"""Generators on the nodes, shape (number, nodes); and the order."""
+Symmetries = tuple[Array, int]
+"""Generators on the nodes, shape (number, nodes), and the order of the group."""
 
-_MAX_DENSE = 20_000  # vertices: pynauty keeps a bit for every pair
-_EASY = 2_000  # steps of the search before pynauty is asked: a second or less
+_MAX_DENSE = 20_000  # vertices, as pynauty stores a bit for every pair
+_EASY = 2_000  # steps of our search before `auto` turns to pynauty: a second or less
 
 
 def automorphisms(structure: Structure, engine: str = "auto") -> Group:
-    r"""The group $\mathrm{Aut}(X)$ of a structure X: the relabellings that keep the entries of every tensor.
+    r"""Return the group $\mathrm{Aut}(X)$ of a structure X: the relabellings that keep its entries.
 
-    Presence counts, not values; the order of entries does not. Nodes keep their sort.
+    Only the presence of entries counts, and neither their order nor values. Nodes keep their sort.
 
     Args:
         structure: One structure, not a batch.
-        engine: `python`, the search that comes with the library; `pynauty`, which must be installed; or `auto`: the search, and
-            pynauty for what is hard for it, if pynauty is there.
+        engine: `python`, the search that comes with the library; `pynauty`, which must be
+            installed; or `auto`, the search and, if it is installed, pynauty for hard structures.
 
     Raises:
-        IncidenceError: A batch is given, or no such engine.
-        TooLargeError: The search gives up; pynauty may do it.
+        IncidenceError: The structure is a batch, or there is no such engine.
+        TooLargeError: The search gives up; pynauty may succeed.
 
     Example:
         >>> import torch
@@ -49,7 +52,8 @@ def automorphisms(structure: Structure, engine: str = "auto") -> Group:
     assert_structure(structure, "the first argument", "automorphisms(structure)")
     if structure.num_structures != 1:
         raise IncidenceError(
-            f"automorphisms is for one structure; got a batch of {structure.num_structures}: take batch[k]."
+            f"automorphisms is for one structure; got a batch of {structure.num_structures}: take"
+            " batch[k]."
         )
     if engine not in ENGINES:
         raise IncidenceError(
@@ -58,7 +62,7 @@ def automorphisms(structure: Structure, engine: str = "auto") -> Group:
     return Group._of_all(structure, *ENGINES[engine](coloured_graph(structure)))
 
 
-def _auto(graph: ColouredGraph) -> Found:
+def _auto(graph: ColouredGraph) -> Symmetries:
     if graph.num_vertices > _MAX_DENSE or not find_spec("pynauty"):
         return _search(graph)
     try:
@@ -67,48 +71,50 @@ def _auto(graph: ColouredGraph) -> Found:
         return _pynauty(graph)
 
 
-def _search(graph: ColouredGraph, max_steps: int = MAX_STEPS) -> Found:
-    found, order = find_symmetries(graph, max_steps)
-    generators = np.tile(np.arange(graph.num_nodes), (len(found), 1))
-    for row, moves in zip(generators, found, strict=True):
+def _search(graph: ColouredGraph, max_steps: int = MAX_STEPS) -> Symmetries:
+    symmetries, order = find_symmetries(graph, max_steps)
+    generators = np.tile(np.arange(graph.num_nodes), (len(symmetries), 1))
+    for row, moves in zip(generators, symmetries, strict=True):
         for a, b in moves.items():
             if a < graph.num_nodes:
                 row[a] = b
     return generators, order
 
 
-def _pynauty(graph: ColouredGraph) -> Found:
+def _pynauty(graph: ColouredGraph) -> Symmetries:
     nauty = need("pynauty", "this engine for automorphisms", "symmetry")
     if not graph.num_vertices:
         return np.zeros((0, 0), dtype=np.int64), 1
-    adjacency = {v: [u for u in around if u > v] for v, around in enumerate(graph.neighbours())}
+    adjacency = {}
+    for v, around in enumerate(graph.neighbours()):
+        adjacency[v] = [u for u in around if u > v]  # every edge once
     cells = [set(cell) for cell in graph.cells()]
-    drawn = nauty.Graph(graph.num_vertices, adjacency_dict=adjacency, vertex_coloring=cells)
-    found, mantissa, exponent, orbits, _ = nauty.autgrp(drawn)
-    generators, order = _on_nodes(found, graph), 1
+    coloured = nauty.Graph(graph.num_vertices, adjacency_dict=adjacency, vertex_coloring=cells)
+    rows, mantissa, exponent, orbits, _ = nauty.autgrp(coloured)
+    generators, order = _on_nodes(rows, graph), 1
     left = generators
     while exponent:
-        # Orders from 10^10 on come rounded. An order is the size of an orbit times the order of the stabiliser of a node in it; so one
-        # node of every factor is made a cell of its own, until the rest is exact.
+        # pynauty rounds orders from 10^10 on. An order is the size of an orbit times the order of
+        # the stabiliser of a node in it. So one node of every factor becomes a cell by itself,
+        # until the rest is exact.
         for nodes, _ in direct_factors(left):
             node, size = Counter(orbits[v] for v in nodes).most_common(1)[0]
             order *= size
             cells = [{node}, *(rest for cell in cells if (rest := cell - {node}))]
-        drawn.set_vertex_coloring(cells)
-        found, mantissa, exponent, orbits, _ = nauty.autgrp(drawn)
-        left = _on_nodes(found, graph)
+        coloured.set_vertex_coloring(cells)
+        rows, mantissa, exponent, orbits, _ = nauty.autgrp(coloured)
+        left = _on_nodes(rows, graph)
     return generators, order * round(mantissa)
 
 
-def _on_nodes(found: list[list[int]], graph: ColouredGraph) -> Array:
-    return np.array(found, dtype=np.int64).reshape(len(found), graph.num_vertices)[
-        :, : graph.num_nodes
-    ]
+def _on_nodes(rows: list[list[int]], graph: ColouredGraph) -> Array:
+    on_vertices = np.array(rows, dtype=np.int64).reshape(len(rows), graph.num_vertices)
+    return on_vertices[:, : graph.num_nodes]
 
 
-ENGINES: dict[str, Callable[[ColouredGraph], Found]] = {
+ENGINES: dict[str, Callable[[ColouredGraph], Symmetries]] = {
     "auto": _auto,
     "python": _search,
     "pynauty": _pynauty,
 }
-"""Ways to find the symmetries of a coloured graph."""
+"""The functions that find the symmetries of a coloured graph, by name."""

@@ -1,4 +1,6 @@
-"""The same entries told by other assignments of nodes to letters (docs/math.md section 2), and in other orientations (section 16)."""
+"""The same entries with other assignments of nodes to letters (docs/math.md section 2), and with
+other orientations (section 16).
+"""
 
 from __future__ import annotations
 
@@ -13,21 +15,23 @@ from incidence.structure import Structure, collate
 
 __all__ = ["reoriented", "rewritten"]
 
-_MAX_DRAWN = 16  # assignments for entries whose letters coincide alike: each entry gets one of them
-_Facts = tuple[
-    tuple[int, ...], ...
-]  # of the letters of an entry: the first with the same node, and which open faces its node lies in
+# Assignments to draw for entries in which the same letters coincide; each entry gets one of them.
+_MAX_DRAWN = 16
+# For every letter of an entry: the first letter with the same node, then the open faces that this
+# node lies in.
+_Facts = tuple[tuple[int, ...], ...]
 
 
 def rewritten(structure: Structure, generator: torch.Generator | None = None) -> Structure:
-    """The same structure with every entry told by another of its assignments, at random; orientations stay as they are.
+    """Return the structure with another random assignment for every entry, in the same orientation.
 
     Args:
         structure: One structure or a batch.
-        generator: Of the random numbers.
+        generator: The generator of the random numbers.
 
     Example:
-        >>> s = Structure(3, {"{i j} {i k}": torch.tensor([[0], [1], [1]])})  # equal edges: either node may be i
+        >>> # two equal edges, in which either node may be i
+        >>> s = Structure(3, {"{i j} {i k}": torch.tensor([[0], [1], [1]])})
         >>> t = rewritten(s)
         >>> t["{i j} {i k}"].T.tolist(), s == t
         ([[1, 0, 0]], True)
@@ -44,7 +48,10 @@ def rewritten(structure: Structure, generator: torch.Generator | None = None) ->
 def reoriented(
     structure: Structure, generator: torch.Generator | None = None
 ) -> tuple[Structure, dict[Pattern, Tensor]]:
-    """The same structure with the orientation of some entries reversed, at random, and the signs that values get by it.
+    """Reverse the orientation of some random entries.
+
+    Returns:
+        The new structure, and the signs of the values of its oriented tensors.
 
     Example:
         >>> s = Structure(3, {"<i j>": torch.tensor([[0], [1]]), "{i j}": torch.tensor([[0], [1]])})
@@ -68,11 +75,9 @@ def _rewrite(structure: Structure, pattern: Pattern, generator: torch.Generator 
         return _letters(pattern, index, (), generator)
     letters, *members = index if isinstance(index, tuple) else (None, index)
     shuffled = [m[:, torch.randperm(m.shape[1], generator=generator).to(m.device)] for m in members]
-    return (
-        shuffled[0]
-        if letters is None
-        else (_letters(pattern, letters, members, generator), *shuffled)
-    )
+    if letters is None:
+        return shuffled[0]
+    return (_letters(pattern, letters, members, generator), *shuffled)
 
 
 def _letters(
@@ -81,7 +86,10 @@ def _letters(
     members: tuple[Tensor, ...] | list[Tensor],
     generator: torch.Generator | None,
 ) -> Tensor:
-    """Other nodes for the letters, shape (letters, entries); entries whose letters coincide alike share the search."""
+    """Return other nodes for the letters, shape (letters, entries).
+
+    Entries in which the same letters coincide share the search.
+    """
     alike: dict[_Facts, list[int]] = {}
     contained = [set(zip(*m.flip(0).tolist(), strict=True)) for m in members]  # (entry, node)
     for number, column in enumerate(index.T.tolist()):
@@ -89,57 +97,51 @@ def _letters(
     new = index.clone()
     for facts, numbers in alike.items():
         same = tuple(node for node, *_ in facts)
+        sign = _orientation(pattern, same)
         drawn = {_assignment(pattern, facts, generator) for _ in range(_MAX_DRAWN)} - {same}
-        others = sorted(
-            letters
-            for letters in drawn
-            if _orientation(pattern, letters) == _orientation(pattern, same)
-        )
+        others = sorted(letters for letters in drawn if _orientation(pattern, letters) == sign)
         if others:
             entries = torch.tensor(numbers, device=index.device)
             choice = torch.randint(len(others) + 1, (len(numbers),), generator=generator)
-            choice[0] %= len(others)  # at least one entry is not as it was
-            letters = torch.tensor([*others, same], device=index.device)[
-                choice.to(index.device)
-            ].T  # (letters, entries)
+            choice[0] %= len(others)  # at least one entry changes
+            assignments = torch.tensor([*others, same], device=index.device)
+            letters = assignments[choice.to(index.device)].T  # (letters, entries)
             new[:, entries] = index[letters, entries]
     return new
 
 
 def _orientation(pattern: Pattern, nodes: tuple[int, ...]) -> int:
-    """The sign of the orientation that nodes give to the oriented faces, letter by letter."""
+    """Return the sign of the orientation of the oriented faces, from the node of every letter."""
     return orientation_sign(pattern.faces, dict(zip(pattern.fixed_letters, nodes, strict=True)))
 
 
 def _facts(
     pattern: Pattern, number: int, column: list[int], contained: list[set[tuple[int, int]]]
 ) -> _Facts:
-    nodes = [
-        (pattern.sorts[name], node)
-        for name, node in zip(pattern.fixed_letters, column, strict=True)
-    ]
+    sorts = [pattern.sorts[name] for name in pattern.fixed_letters]
+    nodes = list(zip(sorts, column, strict=True))
     opened = [d for d, face in enumerate(pattern.faces) if face.is_open]
-    return tuple(
-        (
-            nodes.index(v),
-            *(d for d, c in zip(opened, contained, strict=True) if (number, v[1]) in c),
-        )
-        for v in nodes
-    )
+    facts = []
+    for v in nodes:
+        inside = (d for d, c in zip(opened, contained, strict=True) if (number, v[1]) in c)
+        facts.append((nodes.index(v), *inside))
+    return tuple(facts)
 
 
 def _assignment(
     pattern: Pattern, facts: _Facts, generator: torch.Generator | None
 ) -> tuple[int, ...]:
-    """For every letter a letter whose node it takes, so that every face stays what it is: a search with steps in random order."""
+    """Draw an assignment that leaves every face as it is, by a search in random order.
+
+    Returns:
+        For every letter, a letter whose node it takes.
+    """
     names = pattern.fixed_letters
-    fixed = [
-        Counter(place for place in pattern.signatures[name] if not pattern.faces[place[0]].is_open)
-        for name in names
-    ]
-    opened = [
-        {d for d, _ in pattern.signatures[name] if pattern.faces[d].is_open} for name in names
-    ]
+    fixed, opened = [], []  # the places in faces of fixed size, and the open faces, of every letter
+    for name in names:
+        signature = pattern.signatures[name]
+        fixed.append(Counter(place for place in signature if not pattern.faces[place[0]].is_open))
+        opened.append({d for d, _ in signature if pattern.faces[d].is_open})
     held: dict[int, Counter[tuple[int, int]]] = {}  # the places that every node still has to fill
     for places, (node, *_) in zip(fixed, facts, strict=True):
         held.setdefault(node, Counter()).update(places)
@@ -160,6 +162,6 @@ def _assignment(
                     return (node, *rest)
         return None
 
-    found = place(0)
-    assert found is not None, "an entry has at least the assignment that it came with"
-    return found
+    assignment = place(0)
+    assert assignment is not None, "an entry has at least the assignment that it came with"
+    return assignment

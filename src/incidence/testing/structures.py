@@ -22,9 +22,15 @@ def random_structure(
     density: float = 0.5,
     generator: torch.Generator | None = None,
 ) -> Structure:
-    """A structure in which every entry is present with a given probability, in random order; open faces are random sets.
+    """Return a structure in which every entry is present with a given probability.
 
-    Oriented faces have random orientations.
+    Entries have random order and orientation; open faces are random sets.
+
+    Args:
+        num_nodes: The number of nodes; with several sorts, a mapping from sort to number.
+        patterns: The texts of the tensors.
+        density: The probability of an entry.
+        generator: The generator of the random numbers.
 
     Example:
         >>> s = random_structure(4, ["i j", "{i j k}"], density=1.0)
@@ -50,15 +56,15 @@ def _random_sets(
     [face, *others] = pattern.faces
     if others or not face.is_open:
         raise IncidenceError(
-            f"random structures have lone open faces, such as `{{i ...}}`; `{pattern}` has more: give its index yourself."
+            f"random structures have lone open faces, such as `{{i ...}}`; `{pattern}` has more:"
+            " give its index yourself."
         )
     n = counts[face.letters[0].sort]
     is_in = torch.rand(max(1, n), n, generator=generator) < density  # (sets, nodes)
     is_in = is_in[is_in.sum(1) >= len(face.letters)]
     different = list(dict.fromkeys(map(tuple, is_in.tolist())))
-    entry, node = (
-        torch.tensor(different, dtype=torch.bool).view(len(different), n).nonzero().unbind(1)
-    )
+    sets = torch.tensor(different, dtype=torch.bool).view(len(different), n)
+    entry, node = sets.nonzero().unbind(1)
     return torch.stack([node, entry])
 
 
@@ -69,12 +75,21 @@ def random_features(
     dtype: torch.dtype = torch.float64,
     generator: torch.Generator | None = None,
 ) -> Tensor | dict[str, Tensor]:
-    """Features for the tensors of one side, written as in a map: one tensor, or a dict of several."""
+    """Return random features for the tensors of one side of a map.
+
+    Args:
+        text: The side, for example `i, {i j}`.
+        structure: The structure.
+        channels: The number of channels.
+        dtype: The type of the features.
+        generator: The generator of the random numbers.
+
+    Returns:
+        One tensor, or a dict of several.
+    """
     patterns = EquivariantMap(f"{text} -> ").inputs
-    xs = {
-        p.name or str(p): torch.randn(
-            structure.num_entries(p), channels, dtype=dtype, generator=generator
-        )
-        for p in patterns
-    }
+    xs = {}
+    for p in patterns:
+        shape = structure.num_entries(p), channels
+        xs[p.name or str(p)] = torch.randn(shape, dtype=dtype, generator=generator)
     return xs if len(patterns) > 1 else next(iter(xs.values()))

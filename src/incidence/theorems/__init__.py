@@ -1,4 +1,4 @@
-"""The paper's theorems as functions: what they say of a given graph or structure, in exact terms, by spans and ranks."""
+"""The theorems of the paper as functions, which verify them on a given graph by spans and ranks."""
 
 from incidence.theorems.operators import multiplication_rule, nine_operators
 from incidence.theorems.relaxed import Comparison, theorem_a1

@@ -1,6 +1,6 @@
-"""Spans of matrices: ranks, what lies in them, and what is left of small faces that are carried on large ones.
+"""Spans of matrices: their ranks, and which vectors lie in them.
 
-Double precision, on small structures.
+Everything is computed in double precision, for small structures.
 """
 
 from __future__ import annotations
@@ -13,24 +13,25 @@ from incidence.structure import Structure, carry
 
 __all__ = ["basis", "carry_rank", "is_within", "rank", "recovered"]
 
-_TOLERANCE = 1e-9  # of the largest singular value of vectors of length 1; the spans here come from small integers
+# Relative to the largest singular value of vectors of length 1; the spans come from small integers.
+_TOLERANCE = 1e-9
 
 
 def basis(vectors: Tensor) -> Tensor:
-    """An orthonormal basis of the span of the rows; shape (rank, length)."""
+    """Return an orthonormal basis of the span of the rows; shape (rank, length)."""
+    if not len(vectors):
+        return vectors
     lengths = vectors.norm(dim=1, keepdim=True)
-    is_kept = (
-        lengths[:, 0] > _TOLERANCE * lengths.max() if len(vectors) else lengths[:, 0] > 0
-    )  # rounding is no direction
-    if not bool(is_kept.any()):
+    is_long = lengths[:, 0] > _TOLERANCE * lengths.max()  # rounding errors have no direction
+    if not bool(is_long.any()):
         return vectors[:0]
-    _, values, rows = torch.linalg.svd(vectors[is_kept] / lengths[is_kept], full_matrices=False)
-    found: Tensor = rows[values > _TOLERANCE * values[0]]
-    return found
+    _, values, rows = torch.linalg.svd(vectors[is_long] / lengths[is_long], full_matrices=False)
+    frame: Tensor = rows[values > _TOLERANCE * values[0]]
+    return frame
 
 
 def rank(vectors: Tensor) -> int:
-    """The dimension of the span of the rows.
+    """Return the dimension of the span of the rows.
 
     Example:
         >>> rank(torch.tensor([[1.0, 0.0], [2.0, 0.0]], dtype=torch.float64))
@@ -40,7 +41,7 @@ def rank(vectors: Tensor) -> int:
 
 
 def is_within(vectors: Tensor, span: Tensor) -> Tensor:
-    """Which rows lie in the span of the rows of another matrix; shape (rows,)."""
+    """Return which rows lie in the span of the rows of another matrix; shape (rows,)."""
     frame = basis(span)
     left: Tensor = vectors - vectors @ frame.T @ frame
     is_in: Tensor = left.norm(dim=1) <= 1e-7 * vectors.norm(dim=1).clamp(min=1)
@@ -48,14 +49,15 @@ def is_within(vectors: Tensor, span: Tensor) -> Tensor:
 
 
 def _carried(structure: Structure, source: str, target: str) -> Tensor:
-    """The matrix of carrying, (entries of the target, entries of the source)."""
-    return carry(
-        structure, source, target, torch.eye(structure.num_entries(source), dtype=torch.float64)
-    )
+    """Return the matrix of `carry`, shape (entries of the target, entries of the source)."""
+    one_hot = torch.eye(structure.num_entries(source), dtype=torch.float64)
+    return carry(structure, source, target, one_hot)
 
 
 def carry_rank(structure: Structure, source: str, target: str) -> int:
-    """The rank of carrying: less than the number of small faces where their features cannot be read back.
+    """Return the rank of `carry` as a linear map.
+
+    If it is less than the number of small faces, their features cannot be recovered.
 
     Example:
         >>> square = Structure(4, {"{i j}": torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])})
@@ -66,10 +68,11 @@ def carry_rank(structure: Structure, source: str, target: str) -> int:
 
 
 def recovered(structure: Structure, source: str, target: str, carrier: str) -> int:
-    r"""How many of the maps between two small faces a layer on the faces that carry both has.
+    r"""Count the maps between two small faces that a layer on larger faces can compute.
 
-    The dimension of the common part of $\{C_b M\}$ and $\{W C_a\}$, where M are the operators from source to target, W those of the carrier
-    to itself, and C carries the source (a) and the target (b).
+    It is the dimension of the common part of $\{C_b M\}$ and $\{W C_a\}$. M are the operators from
+    source to target, W those of the carrier to itself, and C carries the source (a) and the target
+    (b).
 
     Example:
         >>> recovered(Structure.complete(4, ["(i j)"]), "i", "i", "(i j)")

@@ -1,6 +1,6 @@
-"""Training: one typed config, Lightning's loop, a folder for every run that survives a kill.
+"""Training: one typed config, Lightning's loop, and a folder for every run that survives a kill.
 
-Loads what it names on first use: the command line knows its options without waiting for torch.
+Its names are loaded on first use: the command line knows its options without waiting for torch.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from incidence.lazy import front_door
 
 if TYPE_CHECKING:
     from incidence.train.config import Config
-    from incidence.train.folder import RunFolder
-    from incidence.train.measuring import evaluate_run
+    from incidence.train.evaluate import evaluate_run
     from incidence.train.model import ExportedModel, Model, load
     from incidence.train.prediction import Predictions, predict
     from incidence.train.run import Interrupted, Run, resume, train
+    from incidence.train.run_folder import RunFolder
 
 _HOMES = {
     "Config": "incidence.train.config",
@@ -26,8 +26,8 @@ _HOMES = {
     "Model": "incidence.train.model",
     "Predictions": "incidence.train.prediction",
     "Run": "incidence.train.run",
-    "RunFolder": "incidence.train.folder",
-    "evaluate_run": "incidence.train.measuring",
+    "RunFolder": "incidence.train.run_folder",
+    "evaluate_run": "incidence.train.evaluate",
     "load": "incidence.train.model",
     "predict": "incidence.train.prediction",
     "resume": "incidence.train.run",

@@ -1,4 +1,7 @@
-"""Batches of a data set, in an order that depends on the seed and the epoch alone: an epoch that is done again is the same."""
+"""Batches of training, in an order that depends on the seed and the epoch alone.
+
+An epoch that is done again, after a kill, is the same.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,16 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from incidence.algebra.pattern import Pattern
 from incidence.data.dataset import Task
 from incidence.errors import IncidenceError, shown
+from incidence.structure.collate import collate
 from incidence.structure.example import Example
-from incidence.structure.examples import collate
 from incidence.structure.sampling import prepare_samples
 
 __all__ = [
     "Augment",
     "Batches",
-    "Examples",
+    "ExampleBatches",
+    "NeighbourBatches",
     "Order",
-    "Surroundings",
     "loader",
     "read_sizes",
     "seed_of",
@@ -29,11 +32,12 @@ __all__ = [
 
 Augment = Callable[[list[Example], torch.Generator], list[Example]]
 Chosen = tuple[int, list[int]]
-Batches = Union["Examples", "Surroundings"]
+"""A seed, and the numbers of the examples of a batch."""
+Batches = Union["ExampleBatches", "NeighbourBatches"]
 
 
 def seed_of(*numbers: int) -> int:
-    """One seed from several numbers, such as the seed of a run, the epoch and the process."""
+    """Return one seed for several numbers, such as the seed of a run, the epoch and the process."""
     mixed = 0
     for number in numbers:
         mixed = (mixed * 1_000_003 + number + 1) % (2**61 - 1)
@@ -41,18 +45,19 @@ def seed_of(*numbers: int) -> int:
 
 
 class Order(Sampler[Chosen]):
-    """The numbers of the examples of every batch, and a seed for each.
+    """A seed and the numbers of the examples of every batch.
 
-    Batches differ in size by at most one, so that none is so small that it has no statistics. With several processes, each takes its
-    share of every batch: together they do what one would do. Ours, as Lightning's sampler gives some examples to two processes to fill up,
-    and makes other batches with other numbers of processes.
+    Batches differ in size by at most one, so that none is too small for statistics. With several
+    processes, each takes its share of every batch; together they do what one would do. The sampler
+    of Lightning gives some examples to two processes to fill up, and makes other batches with other
+    numbers of processes.
 
     Args:
         count: How many examples there are.
-        batch_size: At most that many in a batch.
-        seed: Of the order; None to keep the order of the data.
+        batch_size: The largest size of a batch.
+        seed: Seed of the order; None to keep the order of the data.
         share: The number of this process, and how many there are.
-        epoch: Tells which epoch it is.
+        epoch: Returns the number of the epoch.
     """
 
     def __init__(
@@ -69,22 +74,24 @@ class Order(Sampler[Chosen]):
     def __iter__(self) -> Iterator[Chosen]:
         order, epoch = torch.arange(self.count), self.epoch()
         if self.seed is not None:
-            order = torch.randperm(
-                self.count, generator=torch.Generator().manual_seed(seed_of(self.seed, epoch))
-            )
+            generator = torch.Generator().manual_seed(seed_of(self.seed, epoch))
+            order = torch.randperm(self.count, generator=generator)
         rank, world = self.share
         for step, numbers in enumerate(order.tensor_split(self.num_batches)):
-            yield (
-                seed_of(self.seed or 0, epoch, step, rank),
-                numbers.tensor_split(world)[rank].tolist(),
-            )
+            seed = seed_of(self.seed or 0, epoch, step, rank)
+            yield seed, numbers.tensor_split(world)[rank].tolist()
 
     def __len__(self) -> int:
         return self.num_batches
 
 
-class Examples(Dataset[Example]):
-    """A batch of examples for each list of their numbers, which are changed a little if there is a way to."""
+class ExampleBatches(Dataset[Example]):
+    """A batch for each list of numbers of examples.
+
+    Args:
+        examples: The examples.
+        augment: Changes the examples of a batch at random.
+    """
 
     def __init__(self, examples: Sequence[Example], augment: Augment | None = None) -> None:
         self.examples, self.augment = examples, augment
@@ -100,8 +107,10 @@ class Examples(Dataset[Example]):
         return collate(examples)
 
 
-class Surroundings(Dataset[Example]):
-    """The surroundings of some nodes of one example for each list of numbers of these nodes: of all that have a target.
+class NeighbourBatches(Dataset[Example]):
+    """Some nodes of one example with nodes around them, for each list of numbers of nodes.
+
+    The numbers count the nodes that have a target.
 
     Args:
         example: The example.
@@ -123,39 +132,46 @@ class Surroundings(Dataset[Example]):
     def __getitem__(self, chosen: Chosen) -> Example:
         seed, numbers = chosen
         generator = torch.Generator().manual_seed(seed)
-        return self.example.sample(
-            {self.sort: self.seeds[numbers]}, sizes=self.sizes, generator=generator
-        )
+        seeds = {self.sort: self.seeds[numbers]}
+        return self.example.sample(seeds, sizes=self.sizes, generator=generator)
 
 
 def training_batches(
     examples: Sequence[Example], task: Task, neighbours: str | None, augment: Augment | None = None
 ) -> Batches:
-    """What training batches are made of: examples; or the nodes of one, if neighbours are to be drawn.
+    """Return the batches of training: of examples, or of nodes of one example.
+
+    Args:
+        examples: The training part.
+        task: What is predicted.
+        neighbours: How many neighbours of nodes to draw, as in `10,10`; None for whole examples.
+        augment: Changes the examples of a batch at random.
 
     Raises:
-        IncidenceError: There are several examples, or what is predicted is not for nodes.
+        IncidenceError: Neighbours are to be drawn, and there are several examples, or targets of
+            something else than nodes.
     """
     if neighbours is None:
-        return Examples(examples, augment)
+        return ExampleBatches(examples, augment)
     at = Pattern(task.at)
-    if len(examples) != 1 or at.name or at.is_open or len(at.letters) != 1:
-        what = (
-            f"{len(examples)} examples"
-            if len(examples) != 1
-            else f"targets of {f'`{at}`' if task.at else 'the whole structure'}"
-        )
-        raise IncidenceError(
-            f"--neighbours is for one structure whose nodes have targets; the data has {what}: leave it out."
-        )
-    return Surroundings(examples[0], task, read_sizes(neighbours))
+    are_of_nodes = not at.name and not at.is_open and len(at.letters) == 1
+    if len(examples) != 1:
+        problem = f"{len(examples)} examples"
+    elif not are_of_nodes:
+        problem = f"targets of {f'`{at}`' if task.at else 'the whole structure'}"
+    else:
+        return NeighbourBatches(examples[0], task, read_sizes(neighbours))
+    raise IncidenceError(
+        f"--neighbours is for one structure whose nodes have targets; the data has {problem}: leave"
+        " it out."
+    )
 
 
 def read_sizes(text: str) -> list[int | None]:
-    """How many neighbours are drawn at every step, as people write it.
+    """Return how many neighbours to draw at every step; None for all.
 
     Raises:
-        IncidenceError: It is not written like that.
+        IncidenceError: The text is not of the form `10,10`.
 
     Example:
         >>> read_sizes("15,10,all")
@@ -164,15 +180,14 @@ def read_sizes(text: str) -> list[int | None]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part == "all" or (part.isdecimal() and len(part) < 10) for part in parts):
         raise IncidenceError(
-            f"neighbours are told for every step, as in --neighbours 10,10, or all,all; got {shown(text)}."
+            "neighbours are given for every step, as in --neighbours 10,10, or all,all; got"
+            f" {shown(text)}."
         )
     return [None if part == "all" else int(part) for part in parts]
 
 
 def loader(batches: Batches, order: Order) -> DataLoader[Any]:
-    """A loader of batches, in a given order.
-
-    A loader draws a number when it starts, which Lightning lets it do before the seed of a first epoch is set, and after that of others:
-    with a generator of its own it does not matter.
-    """
+    """Return a loader of batches in a given order."""
+    # A loader draws a number when it starts, before Lightning seeds the first epoch and after it
+    # seeds later ones. With a generator for the loader alone, that makes no difference.
     return DataLoader(batches, sampler=order, batch_size=None, generator=torch.Generator())

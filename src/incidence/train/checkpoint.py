@@ -1,4 +1,4 @@
-"""Checkpoints that are whole or not there at all, and that are read without executing anything."""
+"""Checkpoints, written atomically and read without executing anything."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import torch
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from incidence.errors import IncidenceError
-from incidence.files import regular_file, whole_file
+from incidence.files import disk_trouble, regular_file, whole_file
 from incidence.limits import assert_unzipped
-from incidence.train.folder import disk_trouble, is_plain, unsound
+from incidence.train.model_spec import are_plain_numbers, problem_of
 
 __all__ = ["RESUMABLE", "AtomicCheckpointIO", "read"]
 
@@ -29,23 +29,28 @@ RESUMABLE = (
     "epoch",
     "global_step",
 )
-"""What a checkpoint has that a run goes on from; Lightning goes on without some of it, from another place."""
+"""What a checkpoint must have for a run to resume.
+
+Without some of it, Lightning would resume from another place.
+"""
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Writes a checkpoint beside the old one, then lets it take its place: a kill at any moment leaves one of the two.
+    """Writes a checkpoint beside the old one, and replaces the old one when it is complete.
 
-    Ours, as Lightning's own writes to the place itself, syncs nothing to the disk, and reads without looking at checksums.
+    A kill at any moment leaves one of the two. Lightning writes over the old one, does not sync to
+    the disk, and checks no checksums when it reads.
     """
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None
     ) -> None:
-        """Writes a checkpoint."""
+        """Write a checkpoint."""
         try:
             with whole_file(path) as file:
                 torch.save(checkpoint, file)
-        except (OSError, RuntimeError) as error:  # torch wraps what it met while it wrote
+        except (OSError, RuntimeError) as error:
+            # torch wraps the errors of the disk, and the interrupts of the user
             cause: BaseException | None = error
             while cause is not None:
                 if isinstance(cause, OSError):
@@ -58,32 +63,40 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     def load_checkpoint(
         self, path: Any, map_location: Any = None, weights_only: bool | None = None
     ) -> dict[str, Any]:
-        """Reads a checkpoint: tensors and plain values only."""
+        """Read a checkpoint of tensors and plain values."""
         return read(Path(path))
 
 
 def read(path: Path, needs: Collection[str] = ()) -> dict[str, Any]:
-    """The content of a checkpoint, which holds nothing but tensors and plain values, and must have what is needed."""
+    """Return the content of a checkpoint: tensors and plain values.
+
+    Args:
+        path: The file.
+        needs: The keys that it must have.
+
+    Raises:
+        IncidenceError: It is damaged, has something else, or lacks a key.
+    """
     regular_file(path, "a checkpoint")
     try:
         with zipfile.ZipFile(path) as archive:
             assert_unzipped(archive, path)
-            broken = archive.testzip()  # torch does not look at the checksums
+            broken = archive.testzip()  # torch does not check the checksums
         if broken is not None:
             raise ValueError(f"{broken} does not match its checksum")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about what is refused in a moment
+            warnings.simplefilter("ignore")  # about files that are refused below
             content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except IncidenceError:
         raise
-    except pickle.UnpicklingError as error:  # torch would advise to execute it
+    except pickle.UnpicklingError as error:  # whose message advises to execute the file
         raise IncidenceError(
-            f"{path} is no checkpoint of a run: it has something other than tensors and plain values, and was not read."
+            f"{path} is no checkpoint of a run: it has something other than tensors and plain"
+            " values, and was not read."
         ) from error
-    except Exception as error:  # of libraries that read what may be anything
-        raise IncidenceError(
-            f"{path} is no checkpoint, or is damaged: {(str(error).splitlines() or ['it is empty'])[0]}"
-        ) from error
+    except Exception as error:  # a damaged file makes libraries raise anything
+        first = (str(error).splitlines() or ["it is empty"])[0]
+        raise IncidenceError(f"{path} is no checkpoint, or is damaged: {first}") from error
     if not isinstance(content, dict):
         raise IncidenceError(
             f"{path} is no checkpoint: it holds something of type {type(content).__name__}."
@@ -94,16 +107,16 @@ def read(path: Path, needs: Collection[str] = ()) -> dict[str, Any]:
             f"{path} is no checkpoint of a run, or is damaged: it has no {missing[0]!r}."
         )
     state = content.get("state_dict")
-    wrong = unsound(state) if isinstance(state, dict) else None
-    if wrong is None and not all(map(is_plain, _tensors(content))):
-        wrong = "a tensor has no ordinary numbers, one for each of its entries"
-    if wrong is not None:
-        raise IncidenceError(f"{path} is damaged: {wrong}. Start a new run.")
+    problem = problem_of(state) if isinstance(state, dict) else None
+    if problem is None and not all(map(are_plain_numbers, _tensors(content))):
+        problem = "a tensor has no ordinary numbers, one for each of its entries"
+    if problem is not None:
+        raise IncidenceError(f"{path} is damaged: {problem}. Start a new run.")
     return content
 
 
 def _tensors(content: Any) -> Iterator[torch.Tensor]:
-    """All tensors, in whatever they lie."""
+    """Yield all tensors in nested containers."""
     waiting, seen = [content], set[int]()
     while waiting:
         one = waiting.pop()

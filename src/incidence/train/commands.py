@@ -1,4 +1,4 @@
-"""The commands `train`, `predict` and their kin: their flags, and from there to runs and files, and back to text.
+"""The commands `train`, `predict`, `evaluate`, `export`, `compare` and `sweep`: flags and output.
 
 What trains is loaded when a command runs, so that help comes at once and without Lightning.
 """
@@ -9,14 +9,14 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import Field, fields
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, get_origin, get_type_hints
 
 from incidence.errors import IncidenceError, as_called, command
-from incidence.train import launch
 from incidence.train.config import SECTIONS, Config, option_type, read_config
+from incidence.train.launch import is_first, loading, say
 
 __all__ = [
     "compare_flags",
@@ -28,51 +28,45 @@ __all__ = [
 ]
 
 _TRAIN = """\
-Trains a network and keeps everything in a folder of its own: options, weights,
-metrics, predictions, plots, logs. Without options it learns how well 1,025
-molecules dissolve in water, and predicts 257 others, in under a minute.
-
-A run that was stopped, or killed, goes on with --resume and ends with the same
-weights as if it had not been.
+Train a network. Options, weights, metrics, predictions, plots and logs go to a
+new folder. Without options, the network learns the solubility in water of 1,025
+molecules, and is tested on 257 others, in under a minute.
 """
 _TRAIN_EXAMPLES = """\
 examples:
   incidence train                                        the data in the package
   incidence train --data meshes/ --validation 0.1        a folder for each class
   incidence train --data edges.csv --nodes nodes.csv     labels of nodes
-  incidence train --data edges.csv --task links          which edges are missing
-  incidence train --data ratings.csv --target rating     of movies by users
+  incidence train --data edges.csv --task links          missing edges
+  incidence train --data ratings.csv --target rating     ratings of movies
   incidence train --data molecules.csv --smiles smiles --target expt
-  incidence train --data pyg:TUDataset/MUTAG --folder DATA
-  incidence train --model "i, {i j}, ring={i ...}" --hidden 64 --depth 4
-  incidence train --config settings.yaml --devices 2     two processes
+  incidence train --config settings.yaml --seed 1        options from a file
   incidence train --resume runs/solubility-1             after a stop or a kill
   incidence train --resume runs/solubility-1 --epochs 80 for longer
 
-Options may also stand in a file, as `epochs: 50`; those that are typed win.
-Data sets, models and layouts of folders: `incidence train --list`.
+A run that was stopped or killed continues with --resume, and ends with the same
+weights as if it had not been. Meshes, labels of nodes, ratings and links have
+other defaults: config.yaml in the folder of a run lists what was used.
+Layouts of data, data sets and models: incidence train --list
 """
 _PREDICT = """\
-Predicts with a trained network, for what it was trained on and the like:
+Predict with a trained network. WHAT is any number of:
 
   molecules   .csv or .tsv with a column of SMILES, .smi, .sdf, .mol, .xyz; or a
               SMILES itself, in quotes
   meshes      .obj, .off, .ply, .stl
   graphs      .edges, .txt, .csv, .tsv: a line for each edge; .g6
-  examples    .npz, which the library saved
-  folders     all files in them, and in folders inside, that the model reads
+  examples    .npz files that the library saved
+  folders     all files in them that the model reads, also in folders inside
   data sets   by name, as in `incidence train --data NAME`
-  pairs       for models of ratings and links: .csv with a row for each, by the
-              names that their data had
+  pairs       for models of ratings and links: .csv with a row for each pair
   a graph     for models of nodes: edges.csv with --nodes nodes.csv, a folder
               with both, or .npz with arrays; its columns are those of training
 
-A file that cannot be read is named, and the rest goes on; the exit code is then
-1. The table has the names of the examples, what their files say about them, and
-the predictions, as in predictions.csv: `predicted NAME` for a number, for a
-class `predicted` and `p(NAME)` of each. Values of nodes, edges or faces have a
-row each, with the nodes in the column `nodes`. Of labels of nodes, `name` is
-the node, and `file` tells several graphs apart.
+The output is a table with the names of the examples, the columns of their
+files, and the predictions: `predicted NAME` for a number; `predicted` and
+`p(NAME)` for classes. Values of nodes, edges or faces have a row each.
+Files that cannot be read are skipped with a message; the exit code is then 1.
 """
 _PREDICT_EXAMPLES = """\
 examples:
@@ -83,13 +77,15 @@ examples:
   incidence predict model.onnx molecules.sdf             after incidence export
 """
 _EVALUATE = """\
-Measures a trained network on every part of its data, or on other data. The
-parts of its own data are those it was trained with; if the file has changed
-since, nobody knows them, and it is refused. Other data (--data) is one part,
-for testing, unless it tells its parts: a column `split`, masks, or a data set
-with parts of its own. A copy of the data of the run has the parts of the run.
+Measure a trained network on every part of its data, or on other data (--data).
 
-Targets are told by their names: those of the model, or what --target says.
+The data of the run has the parts of training. If the file has changed since,
+evaluation stops with an error, because the parts can no longer be reproduced.
+Other data is one test part, unless it defines its parts: by a column `split`,
+by masks, or as a named data set. A copy of the data of the run has its parts.
+
+Targets are matched by name: those of the model, or those of --target. Options
+that are not given are those of the run.
 """
 _EVALUATE_EXAMPLES = """\
 examples:
@@ -98,10 +94,11 @@ examples:
   incidence evaluate runs/solubility-1 --data new.csv --target logS
 """
 _EXPORT = """\
-Writes the network of a finished run for other programs: an ONNX file, or a
-program of torch.export, which needs nothing but torch. Structures of any size
-go in, as lists that a few lines of any language make (docs/export.md). Before a
-file is written, it is run on random structures and compared with the network.
+Export the network of a finished run to an ONNX file, or to a program of
+torch.export, which needs nothing but torch. Structures of any size go in, as
+lists that a few lines of any language make (docs/export.md). Before a file is
+written, it runs on random structures, and its outputs are compared with those
+of the network.
 """
 _EXPORT_EXAMPLES = """\
 examples:
@@ -110,11 +107,11 @@ examples:
   incidence predict model.onnx "CCO" "c1ccccc1O"
 """
 _COMPARE = """\
-Puts finished runs side by side: the metric, the options in which they differ,
-and what each cost; the best first. Runs on other data stand apart, also where
-the file was another at the time; runs on other parts of the same data have a
-baseline each. Runs that differ in nothing but seeds and parts have a mean, with
-its deviation as a sample.
+Compare finished runs, the best first: the metric, the options in which the runs
+differ, and their cost. Runs on other data are in another table, also if the
+file has changed between them. Runs on other parts of the same data have a
+baseline each. Runs that differ only in seeds and parts also have a mean, with
+its standard deviation as a sample.
 """
 _COMPARE_EXAMPLES = """\
 examples:
@@ -122,9 +119,9 @@ examples:
   incidence compare runs/a runs/b --out compare.png
 """
 _SWEEP = """\
-Trains a run for every combination of the values in a file, and compares them. A
-sweep that was stopped goes on with the same words: runs that are finished are
-left as they are, and the one that was stopped is resumed.
+Train a run for every combination of the values in a file, and compare the runs.
+A sweep that was stopped continues with the same command: finished runs stay,
+and the run that was stopped is resumed.
 """
 _SWEEP_EXAMPLES = """\
 a file of four runs, sizes.yaml:
@@ -151,117 +148,170 @@ Your own data (--data PATH):
 Options of a data set, a reader or a lift: --data-options labels=7"""
 _PYG = "a data set of PyG, with --folder DATA for its files"
 _COLUMN = 30  # where the second column of a list begins
+_JSON = "print one JSON object, for other programs"
+_USUAL = {
+    "train": (
+        *("data", "target", "task", "smiles", "nodes", "validation"),
+        *("model", "hidden", "depth", "epochs", "batch_size", "lr", "seed", "out"),
+    ),
+    "evaluate": ("data", "folder", "target", "smiles", "nodes", "metric", "split"),
+}
+"""The options in the short help of a command; `--help-all` lists all of them."""
 
 
 def train_flags(command: argparse.ArgumentParser) -> None:
-    """Adds the flags of `train`."""
+    """Add the flags of `train`."""
     command.description, command.epilog = _TRAIN, _TRAIN_EXAMPLES
-    command.add_argument("--config", metavar="FILE", help="options from a YAML file")
-    command.add_argument("--resume", metavar="RUN", help="go on with a run")
+    command.usage = "%(prog)s [options]"
     command.add_argument(
-        "--list", action="store_true", help="data sets, models and what they are for"
+        "--config", metavar="FILE", help="YAML file with options; flags win over it"
     )
-    command.add_argument("--json", action="store_true", help="one JSON object for other programs")
-    _add_options(command, SECTIONS)
+    command.add_argument("--resume", metavar="RUN", help="folder of a run to continue")
+    command.add_argument(
+        "--list", action="store_true", help="list data sets, models and layouts of data, and exit"
+    )
+    command.add_argument("--json", action="store_true", help=_JSON)
+    _add_options(command, SECTIONS, _USUAL["train"])
     command.set_defaults(run=_train)
 
 
 def predict_flags(command: argparse.ArgumentParser) -> None:
-    """Adds the flags of `predict`."""
+    """Add the flags of `predict`."""
     command.description, command.epilog = _PREDICT, _PREDICT_EXAMPLES
-    command.add_argument("run_folder", metavar="RUN", help="the folder of a run")
+    _add_run(command, "folder of a finished run, or an exported model")
     command.add_argument(
         "files", nargs="+", metavar="WHAT", help="files, folders, SMILES or names of data sets"
     )
-    command.add_argument("--nodes", metavar="CSV", help="a table of nodes, beside a table of edges")
+    command.add_argument("--nodes", metavar="CSV", help="table of nodes, beside a table of edges")
+    command.add_argument("--json", action="store_true", help=_JSON)
     command.add_argument(
-        "--json", action="store_true", help="one JSON object for other programs, instead of a table"
-    )
-    command.add_argument(
-        "--out", metavar="CSV", help="where to write the predictions; by default they are printed"
+        "--out", metavar="CSV", help="file for the predictions (default: print them)"
     )
     command.set_defaults(run=_predict)
 
 
 def evaluate_flags(command: argparse.ArgumentParser) -> None:
-    """Adds the flags of `evaluate`."""
+    """Add the flags of `evaluate`."""
     command.description, command.epilog = _EVALUATE, _EVALUATE_EXAMPLES
-    command.add_argument("run_folder", metavar="RUN", help="the folder of a run")
-    command.add_argument("--json", action="store_true", help="one JSON object for other programs")
-    _add_options(command, ("data",))
+    command.usage = "%(prog)s [options] RUN"
+    _add_run(command)
+    command.add_argument("--json", action="store_true", help=_JSON)
+    _add_options(command, ("data",), _USUAL["evaluate"], has_defaults=False)
     command.set_defaults(run=_evaluate)
 
 
 def export_flags(command: argparse.ArgumentParser) -> None:
-    """Adds the flags of `export`."""
+    """Add the flags of `export`."""
     command.description, command.epilog = _EXPORT, _EXPORT_EXAMPLES
-    command.add_argument("run_folder", metavar="RUN", help="the folder of a run")
-    command.add_argument("--onnx", metavar="FILE", help="an ONNX file, such as model.onnx")
+    _add_run(command)
+    command.add_argument("--onnx", metavar="FILE", help="ONNX file to write, such as model.onnx")
     command.add_argument(
-        "--torch-export", metavar="FILE", help="a program of torch.export, such as model.pt2"
+        "--torch-export",
+        metavar="FILE",
+        help="program of torch.export to write, such as model.pt2",
     )
     command.add_argument(
-        "--tolerance", type=float, metavar="X", help="how far outputs may be off (default 0.0001)"
+        "--tolerance",
+        type=float,
+        metavar="X",
+        help="largest difference of outputs on random structures (default 0.0001)",
     )
     command.set_defaults(run=_export)
 
 
 def compare_flags(command: argparse.ArgumentParser) -> None:
-    """Adds the flags of `compare`."""
+    """Add the flags of `compare`."""
     command.description, command.epilog = _COMPARE, _COMPARE_EXAMPLES
     command.add_argument(
         "runs",
         nargs="*",
         metavar="RUN",
-        help="folders of runs, or of sweeps; by default all in runs/",
+        help="folders of runs, or of sweeps (default: all in runs/)",
     )
     command.add_argument(
-        "--out", metavar="FILE", help="writes a picture (.png, .svg, .pdf) or a table (.csv)"
+        "--out", metavar="FILE", help="picture (.png, .svg, .pdf) or table (.csv) to write"
     )
-    command.add_argument("--json", action="store_true", help="one JSON object for other programs")
+    command.add_argument("--json", action="store_true", help=_JSON)
     command.set_defaults(run=_compare)
 
 
 def sweep_flags(command: argparse.ArgumentParser) -> None:
-    """Adds the flags of `sweep`."""
+    """Add the flags of `sweep`."""
     command.description, command.epilog = _SWEEP, _SWEEP_EXAMPLES
     command.add_argument(
-        "file", metavar="FILE", help="options, as for `train --config`, with lists of values"
+        "file", metavar="FILE", help="YAML file of options, with lists of values to combine"
     )
     command.add_argument(
         "--out",
         metavar="FOLDER",
-        help="the folder of the runs; by default runs/ and the name of the file",
+        help="folder for the runs (default: runs/ and the name of the file)",
     )
-    command.add_argument("--json", action="store_true", help="one JSON object for other programs")
+    command.add_argument("--json", action="store_true", help=_JSON)
     command.set_defaults(run=_sweep)
 
 
-def _add_options(command: argparse.ArgumentParser, sections: Sequence[str]) -> None:
-    """A flag for every option of `Config`, by section."""
+def _add_run(command: argparse.ArgumentParser, about: str = "folder of a finished run") -> None:
+    command.add_argument("run_folder", metavar="RUN", help=about)
+
+
+class _HelpAll(argparse.Action):
+    """Print the help with all options, and exit."""
+
+    def __init__(
+        self, option_strings: Sequence[str], texts: Mapping[argparse.Action, str], **others: Any
+    ) -> None:
+        super().__init__(option_strings, nargs=0, default=argparse.SUPPRESS, **others)
+        self.texts = texts
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        for action, text in self.texts.items():
+            action.help = text
+        parser.print_help()
+        parser.exit()
+
+
+def _add_options(
+    command: argparse.ArgumentParser,
+    sections: Sequence[str],
+    usual: Sequence[str],
+    has_defaults: bool = True,
+) -> None:
+    """Add a flag for every option of some sections; the short help lists the usual ones."""
+    hidden: dict[argparse.Action, str] = {}
+    command.add_argument("--help-all", action=_HelpAll, texts=hidden, help="list all options")
     hints = get_type_hints(Config)
-    groups = {name: command.add_argument_group(f"{name} options") for name in sections}
+    groups = {name: command.add_argument_group(name) for name in sections}
     for f in fields(Config):
-        about, kind = f.metadata, option_type(hints[f.name])
-        if about["section"] not in groups:
+        group = groups.get(f.metadata["section"])
+        if group is None:
             continue
-        how: dict[str, Any] = {"default": argparse.SUPPRESS, "dest": f"option_{f.name}"}
-        how["help"] = about["about"].replace("%", "%%") + (
-            "" if f.default in (None, False) else f" (default {f.default})"
+        keywords = _keywords(f, option_type(hints[f.name]), has_defaults)
+        action = group.add_argument(
+            f"--{f.name.replace('_', '-')}", dest=f"option_{f.name}", **keywords
         )
-        if kind is bool:
-            how["action"] = argparse.BooleanOptionalAction
-        elif get_origin(kind) is tuple:
-            how |= {"nargs": "+", "metavar": "NAME"}
-        elif about["among"]:
-            how["choices"] = about["among"]
-        else:
-            how |= {"type": kind, "metavar": {int: "N", float: "X"}.get(kind, "TEXT")}
-        groups[about["section"]].add_argument(f"--{f.name.replace('_', '-')}", **how)
+        if f.name not in usual:
+            hidden[action], action.help = str(action.help), argparse.SUPPRESS
+
+
+def _keywords(f: Field[Any], kind: Any, has_default: bool) -> dict[str, Any]:
+    """Return how argparse is to treat an option."""
+    about = f.metadata["about"].replace("%", "%%")
+    if has_default and f.default is not None and f.default is not False:
+        about += f" (default {f.default})"
+    keywords: dict[str, Any] = {"default": argparse.SUPPRESS, "help": about}
+    if kind is bool:
+        return {**keywords, "action": argparse.BooleanOptionalAction}
+    if f.metadata["among"]:
+        return {**keywords, "choices": f.metadata["among"]}
+    usual = {int: "N", float: "X"}.get(kind, f.name.upper())
+    keywords["metavar"] = f.metadata["metavar"] or usual
+    if get_origin(kind) is tuple:
+        return {**keywords, "nargs": "+"}
+    return {**keywords, "type": kind}
 
 
 def _flags(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options that were given on the command line."""
+    """Return the options that were given on the command line."""
     return {
         key.removeprefix("option_"): value
         for key, value in vars(arguments).items()
@@ -270,144 +320,172 @@ def _flags(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _train(arguments: argparse.Namespace) -> str:
-    """Trains, or goes on with a run; gives the report."""
+    """Train, or resume a run; return what to print."""
     if arguments.list:
         return _listing()
-    flags, is_told = _flags(arguments), not arguments.json and launch.is_first()
-    if arguments.resume is not None:
-        epochs = flags.pop("epochs", None)
-        if flags or arguments.config:
-            word = f"--{next(iter(flags)).replace('_', '-')}" if flags else "--config"
-            raise IncidenceError(
-                f"a run goes on with the options it began with, but for --epochs: leave out {word}, or start a new run."
-            )
-        Config(
-            **({} if epochs is None else {"epochs": epochs})
-        )  # is refused before anything is loaded
-        if is_told:
-            launch.say(f"Going on with {arguments.resume}")
-        done = launch.load("run", "training").resume(
-            Path(arguments.resume), is_shown=True, epochs=epochs
+    run = _resumed(arguments) if arguments.resume is not None else _trained(arguments)
+    if run is None:  # a process other than the first
+        return ""
+    with loading("training"):
+        from incidence.train.report import finish
+    return finish(run, arguments.json)
+
+
+def _trained(arguments: argparse.Namespace) -> Any:
+    file = Path(arguments.config) if arguments.config else None
+    config = read_config(file, _flags(arguments))
+    _announce(arguments, f"Training on {config.data} (options: incidence train --help)")
+    with loading("training"):
+        from incidence.train.run import train
+    return train(config, is_shown=True)
+
+
+def _resumed(arguments: argparse.Namespace) -> Any:
+    flags = _flags(arguments)
+    epochs = flags.pop("epochs", None)
+    if flags or arguments.config:
+        flag = f"--{next(iter(flags)).replace('_', '-')}" if flags else "--config"
+        raise IncidenceError(
+            "a run continues with the options it began with, except for --epochs: leave out"
+            f" {flag}, or start a new run."
         )
-    else:
-        config = read_config(Path(arguments.config) if arguments.config else None, flags)
-        if is_told:
-            launch.say(f"Training on {config.data} (all options: incidence train --help)")
-        done = launch.load("run", "training").train(config, is_shown=True)
-    return "" if done is None else str(launch.load("report", "training").tell(done, arguments.json))
+    if epochs is not None:
+        Config(epochs=epochs)  # refuses a wrong number before anything is loaded
+    _announce(arguments, f"Resuming {arguments.resume}")
+    with loading("training"):
+        from incidence.train.run import resume
+    return resume(Path(arguments.resume), is_shown=True, epochs=epochs)
+
+
+def _announce(arguments: argparse.Namespace, text: str) -> None:
+    if not arguments.json and is_first():
+        say(text)
 
 
 def _predict(arguments: argparse.Namespace) -> str:
-    """Predicts for files; what cannot be read is named, and the rest goes on. The exit code is then 1."""
+    """Predict for files; those that cannot be read are skipped, and the exit code is then 1."""
     if arguments.out is not None and Path(arguments.out).is_dir():
         raise IncidenceError(
-            f"{arguments.out} is a folder, and predictions are one file: give --out {Path(arguments.out) / 'predicted.csv'}."
+            f"{arguments.out} is a folder, and predictions are one file: give --out"
+            f" {Path(arguments.out) / 'predicted.csv'}."
         )
-    prediction = launch.load("prediction", "prediction")
+    with loading("prediction"):
+        from incidence.train.prediction import as_json, predict, table
+        from incidence.train.run_folder import write
     errors: list[IncidenceError] = []
-    task, found = prediction.predict(
-        Path(arguments.run_folder), arguments.files, errors, arguments.nodes
+    task, predictions = predict(
+        Path(arguments.run_folder), arguments.files, errors, nodes=arguments.nodes
     )
-    _tell_passed_over(errors)
-    if not found:
+    _print_skipped(arguments, errors)
+    if not predictions:
         raise IncidenceError(
-            f"there is nothing to predict: none of {len(arguments.files)} files gave an example that fits the model."
+            f"there is nothing to predict: none of {len(arguments.files)} files gave an example"
+            " that fits the model."
         )
-    arguments.code = int(bool(errors))
-    text = str(
-        prediction.as_json(task, found, errors) if arguments.json else prediction.table(task, found)
-    )
+    text = table(task, predictions)
+    if arguments.json:
+        text = as_json(task, predictions, errors)
     if arguments.out is None:
         return text.rstrip("\n")
-    launch.load("folder", "prediction").write(Path(arguments.out), text)
-    count = sum(len(one.rows) for one in found)
+    write(Path(arguments.out), text)
+    count = sum(len(one.rows) for one in predictions)
     print(f"{count:,} prediction{'s' * (count != 1)} in {arguments.out}", file=sys.stderr)
     return ""
 
 
 def _evaluate(arguments: argparse.Namespace) -> str:
-    """The metrics of a run, part by part."""
-    evaluation, _ = launch.load("measuring", "evaluation").evaluate_run(
-        Path(arguments.run_folder), _flags(arguments)
-    )
-    return (
-        json.dumps(evaluation.metrics(), indent=1) if arguments.json else str(evaluation.scores())
-    )
+    """Measure a run, part by part."""
+    with loading("evaluation"):
+        from incidence.train.evaluate import evaluate_run
+    evaluation, _ = evaluate_run(Path(arguments.run_folder), _flags(arguments))
+    if arguments.json:
+        return json.dumps(evaluation.metrics(), indent=1)
+    return str(evaluation.scores())
 
 
 def _export(arguments: argparse.Namespace) -> str:
-    """Writes the files that are asked for."""
-    wanted = {".onnx": arguments.onnx, ".pt2": arguments.torch_export}
-    if not any(wanted.values()):
+    """Write the files that were named."""
+    files = {".onnx": arguments.onnx, ".pt2": arguments.torch_export}
+    if not any(files.values()):
         raise IncidenceError(
-            "say what to write: --onnx model.onnx, --torch-export model.pt2, or both."
+            "nothing to write: give --onnx model.onnx, --torch-export model.pt2, or both."
         )
-    wrong = next(
-        (file for suffix, file in wanted.items() if file is not None and not file.endswith(suffix)),
-        None,
-    )
-    if wrong is not None:
-        raise IncidenceError(
-            f"--onnx writes a file that ends with .onnx, and --torch-export one that ends with .pt2; got {wrong!r}."
-        )
-    launch.say(f"Exporting {arguments.run_folder}: up to a minute")
-    model = launch.load("model", "exporting").load(Path(arguments.run_folder))
-    return "\n".join(
-        str(model.export(file, arguments.tolerance)) for file in wanted.values() if file is not None
-    )
+    for suffix, file in files.items():
+        if file is not None and not file.endswith(suffix):
+            raise IncidenceError(
+                "--onnx writes a file that ends with .onnx, and --torch-export one that ends with"
+                f" .pt2; got {file!r}."
+            )
+    say(f"Exporting {arguments.run_folder}: up to a minute")
+    with loading("exporting"):
+        from incidence.train.model import load
+    model = load(Path(arguments.run_folder))
+    written = [model.export(file, arguments.tolerance) for file in files.values() if file]
+    return "\n".join(map(str, written))
 
 
 def _compare(arguments: argparse.Namespace) -> str:
-    """Runs side by side."""
-    comparing = launch.load("compare", "comparing runs")
-    found = comparing.compare(arguments.runs or ["runs"])
-    _tell_passed_over(found.passed_over)
-    arguments.code = int(bool(found.passed_over))
+    """Compare runs."""
+    with loading("comparing runs"):
+        from incidence.train.compare import compare
+    comparison = compare(arguments.runs or ["runs"])
+    _print_skipped(arguments, comparison.passed_over)
     if arguments.out is not None:
-        found.save(Path(arguments.out))
-        print(
-            f"{len(found.results)} run{'s' * (len(found.results) > 1)} in {arguments.out}",
-            file=sys.stderr,
-        )
-    return json.dumps({"runs": found.data()}, indent=1) if arguments.json else str(found)
+        comparison.save(Path(arguments.out))
+        count = len(comparison.results)
+        print(f"{count} run{'s' * (count > 1)} in {arguments.out}", file=sys.stderr)
+    return _comparison_text(arguments, comparison)
 
 
 def _sweep(arguments: argparse.Namespace) -> str:
-    """A run for every combination."""
-    say = (lambda text: None) if arguments.json or not launch.is_first() else launch.say
+    """Train a run for every combination."""
+    with loading("training"):
+        from incidence.train.sweep import sweep
+
+    def announce(text: str) -> None:
+        _announce(arguments, text)
+
     out = None if arguments.out is None else Path(arguments.out)
-    found, errors = launch.load("sweep", "training").sweep(Path(arguments.file), out, say)
-    _tell_passed_over(errors)
-    arguments.code = int(bool(errors))
-    return json.dumps({"runs": found.data()}, indent=1) if arguments.json else str(found)
+    comparison, errors = sweep(Path(arguments.file), out, announce)
+    _print_skipped(arguments, errors)
+    return _comparison_text(arguments, comparison)
 
 
-def _tell_passed_over(errors: Sequence[IncidenceError]) -> None:
+def _comparison_text(arguments: argparse.Namespace, comparison: Any) -> str:
+    if arguments.json:
+        return json.dumps({"runs": comparison.data()}, indent=1)
+    return str(comparison)
+
+
+def _print_skipped(arguments: argparse.Namespace, errors: Sequence[IncidenceError]) -> None:
+    """Print why things were skipped, and let the command end with exit code 1 if any were."""
     for error in errors:
-        print(as_called(f"{command()}: passed over: {error}"), file=sys.stderr)
+        print(as_called(f"{command()}: skipped: {error}"), file=sys.stderr)
+    arguments.code = int(bool(errors))
 
 
 def _listing() -> str:
-    """Data sets, models and layouts of folders."""
+    """Return data sets, models and layouts of data."""
     from incidence import data, models
 
-    sets = {
-        **{name: source.about for name, source in data.DATA_SETS.items()},
-        "pyg:CLASS/NAME": _PYG,
-    }
+    sets = {name: source.about for name, source in data.DATA_SETS.items()}
+    sets["pyg:CLASS/NAME"] = _PYG
     presets = {
         f"{name}: {preset.inputs or 'all tensors'}": preset.about
         for name, preset in models.PRESETS.items()
     }
-    return f"Data sets (--data NAME):\n{_table(sets)}\n\nModels (--model NAME): the tensors they read\n{_table(presets)}\n\n{_LAYOUTS}"
+    return (
+        f"Data sets (--data NAME):\n{_two_columns(sets)}\n\nModels (--model NAME), with the tensors"
+        f" that they read:\n{_two_columns(presets)}\n\n{_LAYOUTS}"
+    )
 
 
-def _table(rows: Mapping[str, str]) -> str:
-    """Names and what they are, in two columns; lines have at most 80 letters, and nothing is cut."""
+def _two_columns(rows: Mapping[str, str]) -> str:
+    """Return names and descriptions in two columns, in lines of at most 80 characters."""
     lines = []
     for name, about in rows.items():
-        head = (
-            f"  {name:<{_COLUMN - 2}}" if len(name) < _COLUMN - 2 else f"  {name}\n{'':{_COLUMN}}"
-        )
+        head = f"  {name:<{_COLUMN - 2}}"
+        if len(name) >= _COLUMN - 2:
+            head = f"  {name}\n{'':{_COLUMN}}"
         lines.append(head + f"\n{'':{_COLUMN}}".join(wrap(about, 80 - _COLUMN)))
     return "\n".join(lines)

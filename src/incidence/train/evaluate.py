@@ -1,441 +1,322 @@
-"""How good predictions are: metrics of every part, beside those of a predictor that looks at nothing."""
+"""How good predictions are: metrics of every part, and of finished runs on any data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from math import isfinite, isnan, nan
-from typing import Any
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from math import nan
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
-import torchmetrics
 from torch import Tensor
 
-from incidence.data.dataset import DataSet, Parts, Split, Task
+from incidence.data import DataSet, Parts, Split, Task, load
+from incidence.errors import IncidenceError
 from incidence.models import Predictor
+from incidence.structure.collate import collate
 from incidence.structure.example import Example
-from incidence.structure.examples import collate
-from incidence.train.folder import apart, csv_text
-from incidence.train.ranking import AUC, AveragePrecision, Hits
+from incidence.train.config import Config
+from incidence.train.evaluation import Evaluation, Score, Scored
+from incidence.train.exported import SUFFIXES
+from incidence.train.inputs import data_for_model, lifted
+from incidence.train.metrics import HIGHER, metrics_of, update
+from incidence.train.model_spec import ModelSpec
+from incidence.train.prepare import fingerprint, load_for, prepare
+from incidence.train.recipes import with_metric
+from incidence.train.run_folder import RunFolder
 
-__all__ = [
-    "HIGHER",
-    "PARTS",
-    "Evaluation",
-    "Scored",
-    "blind_words",
-    "evaluate",
-    "metrics_of",
-    "number",
-    "update",
-]
+__all__ = ["OF_OWN_DATA", "evaluate", "evaluate_other", "evaluate_run"]
 
-PARTS: tuple[str, ...] = ("test", "validation", "train")
-"""The first that is there counts."""
-_BLIND = {
-    "accuracy": "the most frequent class",
-    "ap": "a guess",
-    "auc": "a guess",
-    "rmse": "the mean of the training data",
-    "mae": "the median of the training data",
+_PARTING = {
+    "split": 0,
+    "data_seed": 0,
+    "validation": None,
+    "cv": None,
+    "groups": None,
+    "data_options": None,
 }
-"""What the baseline says, by metric."""
-HIGHER = frozenset({"accuracy", "ap", "auc", "hits@10", "hits@50"})
-"""Metrics that are better the higher they are."""
-
-
-_MOST_TOLD = 4  # targets in one line
-
-
-def number(value: float, metric: str) -> str:
-    """A metric as people read it; `none` where it is no number, as the AUC of one class."""
-    if isnan(value):
-        return "none"
-    return f"{100 * value:.1f} %" if metric in HIGHER else f"{value:.4g}"
-
-
-class LabelAccuracy(torchmetrics.classification.BinaryAccuracy):
-    """Which share of the labels that are known was found, with a probability of a half for the border."""
-
-    def update(self, predicted: Tensor, target: Tensor) -> None:
-        """Adds rows: probabilities of labels, and these, with NaN where one is missing."""
-        known = ~target.isnan()
-        super().update(predicted[known], target[known].long())
-
-
-def metrics_of(task: Task, is_shared: bool = False) -> torchmetrics.MetricCollection:
-    """The metrics of a task, by name; those of all processes together if they are shared."""
-    made = {name: make(sync_on_compute=is_shared) for name, make in _metrics(task).items()}
-    return torchmetrics.MetricCollection(made, compute_groups=False)
-
-
-def _metrics(task: Task) -> dict[str, Callable[..., Any]]:
-    if task.ranks:
-        return {"auc": AUC, **{f"hits@{rank}": partial(Hits, rank) for rank in task.ranks}}
-    if task.kind == "multilabel":
-        return {"auc": AUC, "ap": AveragePrecision, "accuracy": LabelAccuracy}
-    if task.kind == "classification":
-        accuracy = partial(
-            torchmetrics.classification.MulticlassAccuracy,
-            num_classes=max(2, len(task.names)),
-            average="micro",
-        )
-        return {
-            "accuracy": accuracy,
-            **({"auc": AUC, "ap": AveragePrecision} if len(task.names) == 2 else {}),
-        }
-    return {
-        "rmse": partial(torchmetrics.MeanSquaredError, squared=False),
-        "mae": torchmetrics.MeanAbsoluteError,
-    }
-
-
-def update(
-    metrics: torchmetrics.MetricCollection, predicted: Tensor, target: Tensor, task: Task
-) -> None:
-    """Adds rows to metrics, where there is a target: probabilities of classes or labels, or numbers."""
-    target = target.reshape(
-        predicted.shape[:1] if task.kind == "classification" else predicted.shape
-    )
-    known = task.is_known(target)
-    kept = (
-        known.any(1) if task.kind == "multilabel" else known
-    )  # labels are taken one by one, numbers all together
-    if bool(kept.any()):
-        metrics.update(
-            predicted[kept],
-            target[kept] if task.kind == "classification" else target[kept].to(predicted.dtype),
-        )
-
-
-@dataclass(frozen=True)
-class Scored:
-    """Predictions of one part, their targets, and metrics of both the network and the baseline.
-
-    Where each row comes from is in `places`: the number of the example in the data set, and that of the entry in it. Where there are
-    several numbers or labels, `of_targets` has the two of each alone, by name.
-    """
-
-    predicted: Tensor
-    target: Tensor
-    metrics: dict[str, float]
-    baseline: dict[str, float]
-    places: list[tuple[int, int]]
-    of_targets: dict[str, tuple[dict[str, float], dict[str, float]]] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        """A line, however many predictions there are."""
-        told = (
-            f"{name} {number(value, name)}, baseline {number(self.baseline[name], name)}"
-            for name, value in self.metrics.items()
-        )
-        return f"Scored({len(self.target):,} rows: {'; '.join(told)})"
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The scores of the parts of a data set, by name; predictions for what belongs to none; and of other data, what its parts are."""
-
-    data: DataSet
-    parts: dict[str, Scored]
-    other: Scored | None = None
-    about: str = ""
-
-    @property
-    def task(self) -> Task:
-        """What is predicted."""
-        return self.data.task
-
-    @property
-    def part(self) -> str:
-        """The part that counts: the first of test, validation and train that is there."""
-        return next(name for name in PARTS if name in self.parts)
-
-    def __repr__(self) -> str:
-        """The metrics of every part."""
-        return f"Evaluation of {self.data.name}\n{self.scores()}"
-
-    def line(self) -> str:
-        """The metric that counts, beside the baseline, in one line."""
-        metric, scored = self.data.metric, self.parts[self.part]
-        unit = f" {self.task.unit}" if self.task.unit and metric not in HIGHER else ""
-        ours, blind = (number(found[metric], metric) for found in (scored.metrics, scored.baseline))
-        told = self.told_apart()
-        value = "; ".join(told) if told else f"{ours}{unit}, against {blind}"
-        return (
-            f"{self.data.name}: {self.part} {metric} {value} for {blind_words(self.data, metric)}"
-        )
-
-    def told_apart(self) -> list[str]:
-        """Where there are several numbers, the metric of each beside its baseline: on scales of their own, they have no common one."""
-        if self.task.kind != "regression":
-            return []
-        metric, of_targets = self.data.metric, self.parts[self.part].of_targets
-        told = [
-            f"{name} {number(o[metric], metric)}, against {number(b[metric], metric)}"
-            for name, (o, b) in of_targets.items()
-        ]
-        return [
-            *told[:_MOST_TOLD],
-            *([f"and {len(told) - _MOST_TOLD} more"] if len(told) > _MOST_TOLD else []),
-        ]
-
-    def _verdict(self) -> str:
-        """That the baseline does better, of some or all targets; empty if it does not."""
-        metric, scored = self.data.metric, self.parts[self.part]
-        if self.task.kind == "regression" and scored.of_targets:
-            worse = [
-                name
-                for name, (ours, blind) in scored.of_targets.items()
-                if _is_worse(ours[metric], blind[metric], metric)
-            ]
-            if len(worse) < len(scored.of_targets):
-                return f"Worse than the baseline: {', '.join(worse)}." if worse else ""
-        elif not _is_worse(scored.metrics[metric], scored.baseline[metric], metric):
-            return ""
-        return "That is worse than the baseline."
-
-    def cautions(self) -> list[str]:
-        """What must stand beside the metric that counts: that the baseline does better, and that there is no test part."""
-        return [*filter(None, (self._verdict(), self._caution()))]
-
-    def _caution(self) -> str:
-        if self.part == "test":
-            return ""
-        seen = "was trained on" if self.part == "train" else "may have been chosen by"
-        return f"There is no test part: these are rows that the model {seen}, and others may be predicted worse."
-
-    def scores(self) -> str:
-        """The metrics of every part beside those of the baseline, as a table for people, and what there is to say about them."""
-        lines = [f"{'part':<12}{'rows':>7}  {'metric':<10}{'network':>10}{'baseline':>10}"]
-        for name, part in self.parts.items():
-            for metric, value in part.metrics.items():
-                lines.append(
-                    f"{name:<12}{len(part.target):>7}  {metric:<10}{value:>10.4g}{part.baseline[metric]:>10.4g}"
-                )
-        return "\n".join([*lines, *filter(None, [self._caution()]), *self.notes()])
-
-    def notes(self) -> list[str]:
-        """What one must know about the metrics: what the parts are; and where hits say nothing, with fewer absent links than a rank."""
-        found = [self.about] if self.about else []
-        found += [
-            note for name, part in self.parts.items() if (note := _one_class(self.task, name, part))
-        ]
-        for name, part in self.parts.items():
-            absent = int((part.target == 0).sum())
-            void = " and ".join(f"hits@{rank}" for rank in self.task.ranks if absent < rank)
-            if void:
-                said = f"The {name} part has {absent} absent links, too few for {void}: 100 % whatever is predicted."
-                found.append(f"{said} Draw more with --data-options negatives=5.")
-        return found
-
-    def metrics(self) -> dict[str, Any]:
-        """All numbers, for a file; None for a metric that is no finite number, as JSON has no other way to say so."""
-
-        def plain(metrics: dict[str, float]) -> dict[str, float | None]:
-            return {name: value if isfinite(value) else None for name, value in metrics.items()}
-
-        def numbers(metrics: dict[str, float], baseline: dict[str, float]) -> dict[str, Any]:
-            return {**plain(metrics), "baseline": plain(baseline)}
-
-        found = {name: numbers(part.metrics, part.baseline) for name, part in self.parts.items()}
-        for name, part in self.parts.items():
-            if part.of_targets:
-                found[name]["targets"] = {
-                    target: numbers(*both) for target, both in part.of_targets.items()
-                }
-        return found
-
-    def table(self) -> str:
-        """Every prediction beside its target, as the text of a CSV file."""
-        names, is_class = self.task.names, self.task.kind == "classification"
-        values = ["target", "predicted", *(f"p({name})" for name in names)]
-        said = "p({})" if self.task.kind == "multilabel" else "predicted {}"
-        numbers = [what.format(name) for what in ("target {}", said) for name in names]
-        own, made = list(self.data.columns), values if is_class else numbers
-        first = ["part", *self.data.label_columns[: len(self.data.label_columns) - len(own)]]
-        rows: list[list[object]] = [[*first, *apart(own, [*first, *made]), *made]]
-        for part, scored in {
-            **self.parts,
-            **({} if self.other is None else {"other": self.other}),
-        }.items():
-            for (example, entry), y, target in zip(
-                scored.places, scored.predicted.tolist(), scored.target.tolist(), strict=True
-            ):
-                rows.append([part, *self.data.label(example, entry)])
-                if is_class:
-                    rows[-1] += [
-                        names[target] if target >= 0 else "",
-                        names[y.index(max(y))],
-                        *(f"{p:.6g}" for p in y),
-                    ]
-                else:
-                    told = target if isinstance(target, list) else [target]
-                    rows[-1] += ["" if isnan(value) else f"{value:.7g}" for value in (*told, *y)]
-        return csv_text(rows)
-
-
-def _is_worse(ours: float, blind: float, metric: str) -> bool:
-    return ours < blind if metric in HIGHER else ours > blind
-
-
-def _one_class(task: Task, name: str, part: Scored) -> str:
-    """A sentence on a part in which nothing can be told apart, so that it has no AUC and no ROC curve."""
-    if task.ranks or "auc" not in part.metrics:
-        return ""
-    if task.kind == "classification":
-        found = part.target[part.target >= 0].unique().tolist()
-        return (
-            f"The {name} part has one class only, {task.names[found[0]]}: no AUC and no ROC curve."
-            if len(found) == 1
-            else ""
-        )
-    alike = [label for label, (metrics, _) in part.of_targets.items() if isnan(metrics["auc"])]
-    more = f" and {len(alike) - _MOST_TOLD} more" if len(alike) > _MOST_TOLD else ""
-    return (
-        f"The {name} part has one value only of {', '.join(alike[:_MOST_TOLD])}{more}: no AUC and no ROC curve."
-        if alike
-        else ""
-    )
-
-
-def _baseline(task: Task, train: Tensor, count: int, metric: str) -> Tensor:
-    """What the best predictor says that knows the training targets and looks at nothing: their frequencies, their mean or their median."""
-    if task.kind == "classification":
-        frequencies = torch.bincount(train[train >= 0], minlength=len(task.names)).float()
-        return (frequencies / frequencies.sum().clamp(min=1)).expand(count, -1)
-    rows = train.reshape(-1, len(task.names))
-    best = rows.nanmedian(0).values if metric == "mae" else rows.nanmean(0)
-    return best.expand(count, -1)
+"""Options that decide the parts of data; those of a run do not apply to other data."""
+_DRAWING = ("validation", "cv", "groups")  # those that draw parts for training
+OF_OWN_DATA: Mapping[str, Any] = {**_PARTING, "nodes": None, "tables": None, "target": None}
+"""Options that concern the data of a run alone: its parts, further tables, and its target."""
 
 
 def evaluate(
     predictor: Predictor, data: DataSet, split: Split, parts: Parts, batch_size: int = 64
 ) -> Evaluation:
-    """Scores every part of a split of the data that has examples, and predicts what belongs to no part."""
+    """Score every part of a split that has examples, and predict the rows of no part.
+
+    Args:
+        predictor: The network.
+        data: The data set.
+        split: The split.
+        parts: The examples of its parts.
+        batch_size: How many examples to predict at once.
+    """
     predictor.eval()
-    trained = next(
-        part for part in parts if part
-    )  # for other data than the model was trained on, all that there is
-    score = partial(_scored, predictor, data, _targets(trained, data.task), batch_size)
-    found = zip(Split._fields, parts, data.order(split), strict=True)
-    left = data.rest(split)
-    other = score(left, data.others(split)) if left else None
-    return Evaluation(
-        data, {name: score(examples, rows) for name, examples, rows in found if examples}, other
-    )
-
-
-def _scored(
-    predictor: Predictor,
-    data: DataSet,
-    trained: Tensor,
-    batch_size: int,
-    examples: Sequence[Example],
-    rows: Tensor,
-) -> Scored:
-    """The predictions of one part, whose rows are known by number; of entries of many examples, those alone that have a target."""
-    task, target = data.task, _targets(examples, data.task)
-    batches = (collate(examples[k : k + batch_size]) for k in range(0, len(examples), batch_size))
-    predicted = torch.cat(
-        [predictor.predict(batch.features, batch.structure) for batch in batches]
-    )  # (rows, out_channels)
-    places = _places(data, examples, rows)
-    if task.at and data.completion is None:
-        kept = (
-            rows
-            if data.is_transductive
-            else task.is_known(target).reshape(len(target), -1).any(1).nonzero()[:, 0]
-        )
-        predicted, target, places = (
-            predicted[kept],
-            target[kept],
-            [places[k] for k in kept.tolist()],
-        )
-    blind = {
-        metric: _blind_score(data, trained, examples, target, metric)
-        for metric in map(str, metrics_of(task))
+    # other data than that of the run may have no training part
+    trained = _targets(next(part for part in parts if part), data.task)
+    scorer = _Scorer(predictor, data, trained, batch_size)
+    scored = {
+        name: scorer.score(examples, rows)
+        for name, examples, rows in zip(Split._fields, parts, data.order(split), strict=True)
+        if examples
     }
-    return Scored(
-        predicted,
-        target,
-        _score(task, predicted, target),
-        blind,
-        places,
-        _of_targets(task, trained, predicted, target),
-    )
+    rest = data.rest(split)
+    return Evaluation(data, scored, scorer.score(rest, data.others(split)) if rest else None)
 
 
-def _of_targets(
-    task: Task, trained: Tensor, predicted: Tensor, target: Tensor
-) -> dict[str, tuple[dict[str, float], dict[str, float]]]:
-    """The metrics of each number or label alone, and those of the baseline, where there are several."""
-    if task.kind == "classification" or len(task.names) == 1:
-        return {}
-    target, trained = target.reshape(predicted.shape), trained.reshape(-1, len(task.names))
-    found = {}
-    for k, name in enumerate(task.names):
-        alone, column, known = (
-            replace(task, names=(name,)),
-            target[:, k : k + 1],
-            trained[:, k : k + 1],
-        )
-        blind = {
-            m: _score(alone, _baseline(alone, known, len(column), m), column)[m]
-            for m in map(str, metrics_of(alone))
+class _Scorer(NamedTuple):
+    """Scores parts of a data set.
+
+    Attributes:
+        predictor: The network.
+        data: The data set.
+        trained: The targets of training, which the baseline knows.
+        batch_size: How many examples to predict at once.
+    """
+
+    predictor: Predictor
+    data: DataSet
+    trained: Tensor
+    batch_size: int
+
+    def score(self, examples: Sequence[Example], rows: Tensor) -> Scored:
+        """Return the predictions of one part, whose rows are given by number.
+
+        Of entries of many examples, only those with a target are predicted.
+        """
+        data, task = self.data, self.data.task
+        starts = range(0, len(examples), self.batch_size)
+        batches = (collate(examples[start : start + self.batch_size]) for start in starts)
+        predicted = torch.cat([self.predictor.predict(b.features, b.structure) for b in batches])
+        target, places = _targets(examples, task), _places(data, examples, rows)
+        if task.at and data.completion is None:
+            if not data.is_transductive:
+                rows = task.is_known(target).reshape(len(target), -1).any(1).nonzero()[:, 0]
+            predicted, target = predicted[rows], target[rows]
+            places = [places[row] for row in rows.tolist()]
+        baseline = {
+            metric: self._baseline(examples, target, metric)
+            for metric in map(str, metrics_of(task))
         }
-        found[name] = _score(alone, predicted[:, k : k + 1], column), blind
-    return found
+        score = Score(_metrics(task, predicted, target), baseline)
+        return Scored(predicted, target, score, places, self._by_target(predicted, target))
+
+    def _by_target(self, predicted: Tensor, target: Tensor) -> dict[str, Score]:
+        """Return the metrics of each number or label alone, if there are several."""
+        task = self.data.task
+        if task.kind == "classification" or len(task.names) == 1:
+            return {}
+        target = target.reshape(predicted.shape)
+        trained = self.trained.reshape(-1, len(task.names))
+        scores = {}
+        for k, name in enumerate(task.names):
+            alone, y = replace(task, names=(name,)), target[:, k : k + 1]
+            baseline = {}
+            for metric in map(str, metrics_of(alone)):
+                guess = _best_constant(alone, trained[:, k : k + 1], len(y), metric)
+                baseline[metric] = _metrics(alone, guess, y)[metric]
+            scores[name] = Score(_metrics(alone, predicted[:, k : k + 1], y), baseline)
+        return scores
+
+    def _baseline(self, examples: Sequence[Example], target: Tensor, metric: str) -> float:
+        """Return a metric of the baseline; of the best baseline, if there are several."""
+        task, completion = self.data.task, self.data.completion
+        if completion is None:
+            guesses = [_best_constant(task, self.trained, len(target), metric)]
+        else:
+            found = [completion.baseline(example) for example in examples]
+            columns = [torch.cat([one[name] for one in found]) for name in completion.baselines]
+            is_class = task.kind == "classification"
+            guesses = [torch.stack([-x, x], 1) if is_class else x[:, None] for x in columns]
+        scores = [_metrics(task, guess, target)[metric] for guess in guesses]
+        return max(scores) if metric in HIGHER else min(scores)
+
+
+def _best_constant(task: Task, trained: Tensor, count: int, metric: str) -> Tensor:
+    """Return what the best predictor says that knows the training targets alone, (count, columns).
+
+    They are the frequencies of classes, or the mean or median of numbers.
+    """
+    if task.kind == "classification":
+        frequencies = torch.bincount(trained[trained >= 0], minlength=len(task.names)).float()
+        return (frequencies / frequencies.sum().clamp(min=1)).expand(count, -1)
+    rows = trained.reshape(-1, len(task.names))
+    best = rows.nanmedian(0).values if metric == "mae" else rows.nanmean(0)
+    return best.expand(count, -1)
 
 
 def _places(data: DataSet, examples: Sequence[Example], rows: Tensor) -> list[tuple[int, int]]:
-    """The example and the entry of every row that is predicted; where rows are asked for, the entries are those rows alone."""
+    """Return the example and the entry of every row that is predicted."""
     if data.completion is not None:
         return [(0, row) for row in rows.tolist()]
     numbers = [0] if data.is_transductive else rows.tolist()
-    return [
-        (k, n)
-        for k, e in zip(numbers, examples, strict=True)
-        for n in range(len(data.task.rows(e)) if data.task.at else 1)
-    ]
-
-
-def _blind_score(
-    data: DataSet, trained: Tensor, examples: Sequence[Example], target: Tensor, metric: str
-) -> float:
-    """The metric of the baseline; where there are several, of the one that is best."""
-    if data.completion is None:
-        guesses = [_baseline(data.task, trained, len(target), metric)]
-    else:
-        found = [data.completion.baseline(example) for example in examples]
-        columns = [
-            torch.cat([one[name] for one in found]) for name in data.completion.baselines
-        ]  # (rows,) each
-        guesses = [
-            torch.stack([-x, x], 1) if data.task.kind == "classification" else x[:, None]
-            for x in columns
-        ]
-    scores = [_score(data.task, guess, target)[metric] for guess in guesses]
-    return max(scores) if metric in HIGHER else min(scores)
-
-
-def blind_words(data: DataSet, metric: str) -> str:
-    """What the baseline of a metric is called; `metrics.json` has it as well, for those that have no data at hand."""
-    if data.completion is None:
-        return _BLIND.get(metric, "the baseline")
-    names = list(data.completion.baselines)
-    return names[0] if len(names) == 1 else f"the best of {', '.join(names[:-1])} and {names[-1]}"
+    counts = [len(data.task.rows(one)) if data.task.at else 1 for one in examples]
+    pairs = zip(numbers, counts, strict=True)
+    return [(number, entry) for number, count in pairs for entry in range(count)]
 
 
 def _targets(examples: Sequence[Example], task: Task) -> Tensor:
-    rows = [task.rows(e) for e in examples]
+    rows = [task.rows(example) for example in examples]
     return torch.cat(rows) if task.at else torch.stack(rows)
 
 
-def _score(task: Task, predicted: Tensor, target: Tensor) -> dict[str, float]:
+def _metrics(task: Task, predicted: Tensor, target: Tensor) -> dict[str, float]:
     metrics = metrics_of(task)
     if not task.is_known(target).any():
         return dict.fromkeys(map(str, metrics.keys()), nan)
     update(metrics, predicted, target, task)
     return {name: float(value) for name, value in metrics.compute().items()}
+
+
+def evaluate_run(run: Path, changes: Mapping[str, Any]) -> tuple[Evaluation, str]:
+    """Return the metrics of a finished run on its data or on other data, and the main metric.
+
+    Args:
+        run: The folder of the run.
+        changes: Options about data that replace those of the run, such as `data` and `target`.
+
+    Raises:
+        IncidenceError: The data of the run has changed; other data is for another task; or an
+            option asks for other parts.
+    """
+    if run.suffix in SUFFIXES:
+        raise IncidenceError(
+            f"{run} is an exported model, which only predicts: give the folder of its run."
+        )
+    folder = RunFolder.open(run)
+    predictor, spec = folder.load()
+    trained = folder.read_config()
+    is_own = _is_same_path(changes.get("data", trained.data), trained.data)
+    _assert_no_other_parts(changes, trained, is_own)
+    if is_own:
+        config = trained.replace(**changes)
+        evaluation = _on_own_data(predictor, spec, config, is_named="data" in changes)
+        if evaluation is not None:
+            return evaluation, evaluation.data.metric
+    dropped = {"target": None} if is_own else OF_OWN_DATA
+    config = trained.replace(**{**dropped, **changes})
+
+    def read(target: str | Sequence[str] | None) -> DataSet:
+        return load_for(config, config.data, spec, target=target)
+
+    data = data_for_model(read, config.data, spec, config.target)
+    if config.metric is not None:
+        data = with_metric(data, config.metric)
+    return evaluate_other(predictor, spec, trained, data, config.split), data.metric
+
+
+def _is_same_path(one: str, other: str) -> bool:
+    return Path(one).expanduser().resolve() == Path(other).expanduser().resolve()
+
+
+def _assert_no_other_parts(changes: Mapping[str, Any], trained: Config, is_own: bool) -> None:
+    """Refuse options that would draw other parts than those of the run."""
+    changed = [
+        name for name in _PARTING if name in changes and changes[name] != getattr(trained, name)
+    ]
+    if is_own and changed:
+        raise IncidenceError(
+            f"leave out --{changed[0].replace('_', '-')}: other parts of the data of the run have"
+            " rows that it was trained on. Give other data with --data."
+        )
+    drawing = next((name for name in changed if name in _DRAWING), None)
+    if drawing is not None:
+        raise IncidenceError(
+            f"leave out --{drawing}: nothing is trained here, so all rows of other data are one"
+            " part, unless it defines its parts."
+        )
+
+
+def _on_own_data(
+    predictor: Predictor, spec: ModelSpec, config: Config, is_named: bool
+) -> Evaluation | None:
+    """Return the metrics on the data of the run; None if it has changed, and was named again."""
+    try:
+        experiment = prepare(config, model=spec)
+    except IncidenceError:
+        if is_named:
+            return None
+        raise
+    if experiment.spec.fingerprint == spec.fingerprint:
+        data = experiment.data
+        split = data.split(experiment.config.split)
+        return evaluate(predictor, data, split, experiment.parts, config.batch_size)
+    if is_named:
+        return None
+    raise IncidenceError(
+        f"{config.data} has changed since training, or is read differently now, so the rows of the"
+        " test part are not known any more. To measure on all rows, as on other data, give --data"
+        f" {config.data}."
+    )
+
+
+def evaluate_other(
+    predictor: Predictor, spec: ModelSpec, trained: Config, data: DataSet, split: int = 0
+) -> Evaluation:
+    """Return the metrics of a model on other data.
+
+    All of it is one test part, unless the data defines its parts, or is that of the run.
+
+    Args:
+        predictor: The network.
+        spec: What the model is.
+        trained: The options that it was trained with.
+        data: Data for the model, as `data_for_model` returns it.
+        split: Which of the splits that the data defines.
+    """
+    data = replace(data, examples=[lifted(example, spec) for example in data.examples])
+    measured = _parts_of_run(data, spec, trained) or _parts_of_data(data, split)
+    evaluation = evaluate(predictor, data, measured.split, measured.parts, trained.batch_size)
+    return replace(evaluation, about=measured.about)
+
+
+class _Measured(NamedTuple):
+    """Parts that are measured, and where they come from, in words."""
+
+    split: Split
+    parts: Parts
+    about: str
+
+
+def _parts_of_run(data: DataSet, spec: ModelSpec, trained: Config) -> _Measured | None:
+    """Return the parts of the run, if this is its data under another name or path."""
+    candidates = [data]
+    if data.has_drawn_parts:  # by another seed, perhaps
+        candidates.append(replace(data, splits=(), has_drawn_parts=False))
+    for candidate in candidates:
+        # without such a column, or such a split, it is not the data of the run
+        with suppress(IncidenceError):
+            split = load(
+                candidate,
+                validation=trained.validation,
+                seed=trained.data_seed,
+                cv=trained.cv,
+                groups=trained.groups,
+            ).split(trained.split)
+            parts = data.parts(split)
+            if fingerprint(parts) == spec.fingerprint:
+                about = f"{data.name} is the data of the run: the parts are those of training."
+                return _Measured(split, parts, about)
+    return None
+
+
+def _parts_of_data(data: DataSet, number: int) -> _Measured:
+    """Return the parts that data defines, or one test part.
+
+    Of ratings and links some must be known, so that parts are drawn.
+    """
+    if data.splits and not data.has_drawn_parts:
+        about = f"The parts are those that {data.name} defines."
+        return _Measured(data.split(number), data.parts(number), about)
+    if data.completion is not None:
+        drawn = data if data.splits else data.with_parts()
+        about = f"The parts of {data.name} are drawn: what is not queried is known."
+        return _Measured(drawn.split(number), drawn.parts(number), about)
+    nothing = torch.zeros(0, dtype=torch.long)
+    split = Split(nothing, nothing, torch.arange(data.num_rows))
+    about = f"{data.name} defines no parts, so all of it is for testing."
+    return _Measured(split, data.parts(split), about)

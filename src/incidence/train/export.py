@@ -1,4 +1,7 @@
-"""Models out: a network as an ONNX file or a program of `torch.export`, compared with itself before anything is written."""
+"""Export: a network as an ONNX file or a program of `torch.export`.
+
+Its outputs are compared with those of the network before anything is written.
+"""
 
 from __future__ import annotations
 
@@ -24,27 +27,30 @@ from incidence.structure import Example, collate
 from incidence.structure.data import StructureData
 from incidence.testing import random_structure
 from incidence.train.exported import ABOUT, SUFFIXES, ExportedGraph, features_of, runner
-from incidence.train.folder import ModelSpec, write
+from incidence.train.model_spec import ModelSpec
+from incidence.train.run_folder import write
 
 __all__ = ["TOLERANCE", "Exported", "export"]
 
 TOLERANCE = 1e-4
-"""How far outputs may be off, on the scale of the network."""
+"""The largest difference of outputs, on the scale of the network."""
 _FORMAT = 1
-_SIZES = (
-    (3, 6),
-    (1, 0),
-    (1, 1),
-    (1, 2),
-    (2, 9),
-    (5, 14),
-)  # structures in a batch, nodes of each; the first is what is traced
+# numbers of structures in a batch and of nodes of each; the first batch is traced
+_SIZES = ((3, 6), (1, 0), (1, 1), (1, 2), (2, 9), (5, 14))
 _MOST_ENTRIES = 3000  # of a tensor in a random structure
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A file that was written: how large it is, how many inputs it has, and how far its outputs are off at most, on random structures."""
+    """A file that was written.
+
+    Attributes:
+        path: The file.
+        num_inputs: How many inputs it has.
+        num_bytes: Its size.
+        error: The largest difference of its outputs from those of the network.
+        num_structures: The number of random structures that were compared.
+    """
 
     path: Path
     num_inputs: int
@@ -53,63 +59,62 @@ class Exported:
     num_structures: int
 
     def __str__(self) -> str:
-        size = (
-            f"{self.num_bytes / 1e6:.1f} MB"
-            if self.num_bytes >= 1e5
-            else f"{self.num_bytes / 1e3:.0f} kB"
+        size = f"{self.num_bytes / 1e3:.0f} kB"
+        if self.num_bytes >= 1e5:
+            size = f"{self.num_bytes / 1e6:.1f} MB"
+        return (
+            f"{self.path}: {size}, {self.num_inputs} inputs; on {self.num_structures} random"
+            f" structures it differs from the network by at most {self.error:.1e}"
         )
-        same = f"on {self.num_structures} random structures it differs from the network by at most {self.error:.1e}"
-        return f"{self.path}: {size}, {self.num_inputs} inputs; {same}"
 
 
 def export(
     predictor: Predictor, spec: ModelSpec, path: Path, tolerance: float = TOLERANCE
 ) -> Exported:
-    """Writes a network for other programs, if it gives there what it gives here.
+    """Write a network for other programs, if it has the same outputs there.
 
     Args:
         predictor: The network with its scales.
         spec: What it is.
-        path: A file that ends with `.onnx` or `.pt2`, a program of `torch.export`.
-        tolerance: How far outputs may be off, on the scale of the network, relative to those that are larger than 1.
+        path: A file that ends with `.onnx`, or with `.pt2` for a program of `torch.export`.
+        tolerance: The largest difference of outputs, on the scale of the network; relative to
+            outputs that are larger than 1.
 
     Raises:
-        IncidenceError: The suffix is another, a part of the network cannot be exported, or outputs are further off; nothing is
-            written then.
+        IncidenceError: The suffix is another, a part of the network cannot be exported, or a
+            difference is larger. Nothing is written then.
     """
     if path.suffix not in SUFFIXES:
         raise IncidenceError(
-            f"a model is exported to a file that ends with {' or '.join(SUFFIXES)}; got {str(path)!r}."
+            f"a model is exported to a file that ends with {' or '.join(SUFFIXES)}; got"
+            f" {str(path)!r}."
         )
     if spec.is_completion:
         raise IncidenceError(
-            "a model of ratings or links looks at all that it knows, which a file for other programs has not: it is not exported."
+            "a model of ratings or links cannot be exported: it reads everything that it knows,"
+            " which a file for other programs does not have."
         )
     if not tolerance > 0:
         raise IncidenceError(f"the tolerance is a number above 0; got {tolerance}.")
-    for name in (
-        ("onnx", "onnxscript", "onnxruntime") if path.suffix == ".onnx" else ()
-    ):  # before anything else looks for them
-        need(name, "exporting to ONNX", "export")
-    predictor, spec = (
-        predictor.cpu().float().eval(),
-        replace(spec, data=Path(spec.data).name),
-    )  # no path of this machine
+    if path.suffix == ".onnx":
+        for name in ("onnx", "onnxscript", "onnxruntime"):
+            need(name, "exporting to ONNX", "export")
+    # without a path of this machine
+    predictor, spec = predictor.cpu().float().eval(), replace(spec, data=Path(spec.data).name)
     tried = [_random_batch(predictor.net, spec, *size) for size in _SIZES]
     lists = plain_inputs(predictor, tried[0].structure)
     about = _about(predictor.net, spec, lists)
     program = _program(predictor, tried[0], lists)
-    content = (
-        _onnx_bytes(program, about) if path.suffix == ".onnx" else _torch_bytes(program, about)
-    )
+    as_bytes = _onnx_bytes if path.suffix == ".onnx" else _torch_bytes
+    content = as_bytes(program, about)
     model = ExportedGraph(path, spec, predictor, runner(content, path.suffix))
-    error = float(
-        torch.tensor([_difference(predictor, model, batch) for batch in tried]).max()
-    )  # nan, where one is
+    differences = [_difference(predictor, model, batch) for batch in tried]
+    error = float(torch.tensor(differences).max())  # NaN if one is NaN
     if not error <= tolerance:
         raise IncidenceError(
-            f"{path} was not written: its outputs differ from those of the network by {error:.2g} on random structures, and the tolerance "
-            f"is {tolerance:g}. Raise --tolerance if that is good enough."
+            f"{path} was not written: its outputs differ from those of the network by {error:.2g}"
+            f" on random structures, and the tolerance is {tolerance:g}. Raise --tolerance if that"
+            " is good enough."
         )
     write(path, content)
     return Exported(
@@ -118,7 +123,7 @@ def export(
 
 
 class _Plain(nn.Module):
-    """A predictor that takes features and lists one after the other."""
+    """A predictor that takes features and lists as arguments, one after the other."""
 
     def __init__(self, predictor: Predictor, lists: PlainInputs) -> None:
         super().__init__()
@@ -127,7 +132,7 @@ class _Plain(nn.Module):
         self.names = [*self.features.values(), *lists.tensors]
 
     def forward(self, *tensors: Tensor) -> Tensor:
-        """Numbers in their units, or probabilities of classes."""
+        """Return numbers in their units, or probabilities of classes."""
         named = dict(zip(self.names, tensors, strict=True))
         x = {key: named[name] for key, name in self.features.items()}
         y: Tensor = self.predictor(x, planned_structure(self.parts, named))
@@ -135,22 +140,21 @@ class _Plain(nn.Module):
 
 
 def _program(predictor: Predictor, example: Example, lists: PlainInputs) -> Any:
-    """The network as a graph of plain steps, for structures of any size."""
-    prepare_layers(predictor, lists)
+    """Return the network as a graph of plain steps, for structures of any size."""
+    prepare_layers(predictor)
     plain = _Plain(predictor, lists)
-    tensors = tuple(
-        map(
-            _recordable,
-            (*(x.float() for x in predictor.net.select(example.features)), *lists.tensors.values()),
-        )
-    )
+    features = (x.float() for x in predictor.net.select(example.features))
+    tensors = tuple(map(_recordable, (*features, *lists.tensors.values())))
     shapes = tuple({0: torch.export.Dim.AUTO} for _ in tensors)
     with torch.no_grad(), _quiet():
         return torch.export.export(plain, tensors, dynamic_shapes=(shapes,), strict=False)
 
 
 def _recordable(tensor: Tensor) -> Tensor:
-    """A tensor of at least two rows: fewer would be taken for a constant. Shapes alone are recorded, no value is looked at."""
+    """Return a tensor with at least two rows, as the tracer takes fewer for a constant.
+
+    The rows that are added do no harm: the tracer records shapes alone.
+    """
     return torch.cat([tensor, tensor.new_zeros(max(0, 2 - tensor.shape[0]), *tensor.shape[1:])])
 
 
@@ -176,7 +180,7 @@ def _torch_bytes(program: Any, about: dict[str, Any]) -> bytes:
 
 
 def _about(net: IncidenceNet, spec: ModelSpec, lists: PlainInputs) -> dict[str, Any]:
-    """What a file tells of itself: the model, and what every input and the output is."""
+    """Return what a file says about itself: the model, and what every input and the output is."""
     inputs: dict[str, Any] = {}
     for (key, name), width in zip(features_of(net).items(), net.in_channels, strict=True):
         inputs[name] = {
@@ -203,7 +207,7 @@ def _about(net: IncidenceNet, spec: ModelSpec, lists: PlainInputs) -> dict[str, 
 
 
 def _random_batch(net: IncidenceNet, spec: ModelSpec, count: int, num_nodes: int) -> Example:
-    """Structures with the tensors of a network and random features; the same in every process."""
+    """Return structures with the tensors of a network and random features, always the same."""
     generator = torch.Generator().manual_seed(1000 * count + num_nodes)
     patterns = _indexed(net)
     sorts = {
@@ -211,16 +215,9 @@ def _random_batch(net: IncidenceNet, spec: ModelSpec, count: int, num_nodes: int
     } or {"node"}
     structures = []
     for k in range(count):
-        nodes = (
-            min(num_nodes + k % 3, *(_most_nodes(p) for p in patterns))
-            if patterns
-            else num_nodes + k % 3
-        )
-        structures.append(
-            random_structure(
-                dict.fromkeys(sorts, nodes), [str(p) for p in patterns], 0.4, generator
-            )
-        )
+        nodes = min([num_nodes + k % 3, *map(_most_nodes, patterns)])
+        counts = dict.fromkeys(sorts, nodes)
+        structures.append(random_structure(counts, list(map(str, patterns)), 0.4, generator))
     batch = collate(structures)
     widths = zip(net.map.inputs, net.in_channels, strict=True)
     features = {
@@ -230,7 +227,7 @@ def _random_batch(net: IncidenceNet, spec: ModelSpec, count: int, num_nodes: int
 
 
 def _indexed(net: IncidenceNet) -> list[Pattern]:
-    """The tensors of a network that have an index."""
+    """Return the tensors of a network that have an index."""
     hidden = EquivariantMap(f"{net.through} -> ").inputs
     return [
         p
@@ -244,22 +241,26 @@ def _most_nodes(pattern: Pattern) -> int:
 
 
 def _difference(predictor: Predictor, model: ExportedGraph, batch: Example) -> float:
-    """How far outputs are off at most, on the scale of the network, relative to those that are larger than 1."""
+    """Return the largest difference of outputs, on the scale of the network.
+
+    It is relative to outputs that are larger than 1.
+    """
     with torch.no_grad():
-        wanted, found = predictor.predict(batch), model.predict(batch.features, batch.structure)
-    if wanted.shape != found.shape:
+        ours, theirs = predictor.predict(batch), model.predict(batch.features, batch.structure)
+    if ours.shape != theirs.shape:
         raise IncidenceError(
-            f"{model.path} was not written: it gives {list(found.shape)} for {list(wanted.shape)}."
+            f"{model.path} was not written: its outputs have the shape {list(theirs.shape)}, and"
+            f" those of the network {list(ours.shape)}."
         )
     if predictor.kind == "regression":
-        wanted, found = predictor.scaled(wanted), predictor.scaled(found)
-    off = (wanted - found).abs() / wanted.abs().clamp(min=1)
-    return float(off.max()) if off.numel() else 0.0
+        ours, theirs = predictor.scaled(ours), predictor.scaled(theirs)
+    difference = (ours - theirs).abs() / ours.abs().clamp(min=1)
+    return float(difference.max()) if difference.numel() else 0.0
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Exporters tell much that is of no use to the person who exports."""
+    """Silence exporters, which print much that is of no use to the person who exports."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

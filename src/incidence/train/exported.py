@@ -1,4 +1,4 @@
-"""`ExportedGraph`: a network in a file for other programs, with what it reads and predicts; made by `incidence.train.export`."""
+"""`ExportedGraph`: a network in a file for other programs; `incidence.train.export` writes it."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from incidence.nn import Multilinear, Product
 from incidence.nn.plain import plain_inputs
 from incidence.nn.tensors import key_of
 from incidence.structure import Structure
-from incidence.train.folder import ModelSpec, short
+from incidence.train.model_spec import ModelSpec, in_one_line
 
 __all__ = ["ABOUT", "SUFFIXES", "ExportedGraph", "features_of", "load_exported", "runner"]
 
 ABOUT = "incidence"
-"""Under which name a file has the description of its model."""
+"""The name under which a file has the description of its model."""
 SUFFIXES = (".onnx", ".pt2")
 Run = Callable[[Mapping[str, NDArray[Any]]], Tensor]
 
 
 def features_of(net: IncidenceNet) -> dict[str, str]:
-    """For every tensor that a network reads, the name of its features among the inputs of what is exported."""
+    """Return the name of the features of every tensor among the inputs of an exported graph."""
     return {key_of(pattern): f"features_{number}" for number, pattern in enumerate(net.map.inputs)}
 
 
@@ -46,9 +46,10 @@ class ExportedGraph:
     Attributes:
         path: The file.
         spec: What the model is, what it predicts, and how files are read for it.
-        network: The network, which tells the lists that the graph needs; without weights, if the graph has them.
-        run: Takes all inputs by name; gives numbers in their units, or probabilities of classes, shape (rows, numbers or classes). None
-            where the network itself predicts.
+        network: The network, which makes the lists that the graph needs; without weights if the
+            graph has them.
+        run: Takes all inputs by name; returns numbers in their units, or probabilities of classes,
+            (rows, columns). None if the network itself predicts.
     """
 
     path: Path
@@ -58,7 +59,7 @@ class ExportedGraph:
 
     @property
     def has_joins(self) -> bool:
-        """Whether it makes arrays of joined rows, of which there may be many more than entries."""
+        """Whether it makes arrays of joined rows, which may be many more than entries."""
         return self.run is not None and any(
             isinstance(module, (Product, Multilinear)) for module in self.network.modules()
         )
@@ -66,31 +67,29 @@ class ExportedGraph:
     def inputs(
         self, features: Mapping[str, Tensor], structure: Structure
     ) -> dict[str, NDArray[Any]]:
-        """All inputs by name, as arrays."""
+        """Return all inputs by name, as arrays."""
         net = self.network.net
-        xs = dict(
-            zip(features_of(net).values(), (x.float() for x in net.select(features)), strict=True)
-        )
-        tensors = {**xs, **plain_inputs(self.network, structure).tensors}
+        xs = (x.float() for x in net.select(features))
+        tensors = dict(zip(features_of(net).values(), xs, strict=True))
+        tensors |= plain_inputs(self.network, structure).tensors
         return {
             name: np.ascontiguousarray(tensor.detach().cpu().numpy())
             for name, tensor in tensors.items()
         }
 
     def predict(self, features: Mapping[str, Tensor], structure: Structure) -> Tensor:
-        """Numbers in their units, or probabilities of classes."""
-        return (
-            self.network.predict(features, structure)
-            if self.run is None
-            else self.run(self.inputs(features, structure))
-        )
+        """Return numbers in their units, or probabilities of classes."""
+        if self.run is None:
+            return self.network.predict(features, structure)
+        return self.run(self.inputs(features, structure))
 
 
 def load_exported(path: Path) -> ExportedGraph:
-    """A network that was exported.
+    """Load an exported network.
 
-    A graph of ONNX is run by its runtime. A program of `torch.export` is not, as reading one would execute what its author has put into
-    it: the network is made anew of its description and its weights, which are plain numbers.
+    The ONNX runtime runs a graph of ONNX. A program of `torch.export` is not run, as reading one
+    would execute whatever its author has put into it. The network is made of its description and
+    its weights, which are plain numbers.
 
     Raises:
         IncidenceError: It is no file that `incidence export` wrote, or it is damaged.
@@ -108,101 +107,104 @@ def load_exported(path: Path) -> ExportedGraph:
         raise
     except OSError as error:
         raise IncidenceError(f"{path} cannot be read: {error}.") from error
-    except Exception as error:  # of libraries that read what may be anything
+    except Exception as error:  # a damaged file makes libraries raise anything
         raise IncidenceError(
-            f"{path} is no model that `incidence export` wrote, or it is damaged: {short(error)}."
+            f"{path} is no model that `incidence export` wrote, or it is damaged:"
+            f" {in_one_line(error)}."
         ) from error
 
 
 def _spec(about: str | bytes, path: Path) -> ModelSpec:
-    told = parse_json(about, str(path), "description of a model")
-    return ModelSpec.from_json(json.dumps(told["model"]), str(path))
+    description = parse_json(about, str(path), "description of a model")
+    return ModelSpec.from_json(json.dumps(description["model"]), str(path))
 
 
 def runner(content: bytes, suffix: str) -> Run:
-    """What runs a graph that was made here, for comparison."""
+    """Return what runs a graph that was exported just now, for comparison."""
     return _onnx_runner(content)[1] if suffix == ".onnx" else _torch_runner(content)
 
 
 def _rebuilt(path: Path) -> ExportedGraph:
-    """The network of a program of `torch.export`, of which only texts and plain numbers are read."""
+    """Return the network of a program of `torch.export`; only plain values of it are read."""
     with zipfile.ZipFile(path) as archive:
         assert_unzipped(archive, path)
-        parts = {
-            name.partition("/")[2]: name for name in archive.namelist()
-        }  # all below one folder
+        # all members are below one folder
+        parts = {name.partition("/")[2]: name for name in archive.namelist()}
         spec = _spec(read_text(archive, parts[f"extra/{ABOUT}.json"], path), path)
         listed = parse_json(
             read_text(archive, parts["data/weights/model_weights_config.json"], path), str(path)
         )["config"]
-        described = {name.removeprefix("predictor."): told for name, told in listed.items()}
+        described = {name.removeprefix("predictor."): about for name, about in listed.items()}
         _assert_shapes(described, spec.outline(), path)
-        state = {name: _weight(told, archive, parts) for name, told in described.items()}
+        state = {name: _weight(about, archive, parts) for name, about in described.items()}
     return ExportedGraph(path, spec, spec.with_weights(state, str(path), str(path)))
 
 
 def _assert_shapes(
     described: Mapping[str, Mapping[str, Any]], outline: Predictor, path: Path
 ) -> None:
-    """Refuses weights of other shapes than those of the network, before there is memory for any; and more than is allowed in all.
+    """Check the shapes of weights, and their size in all, before memory is allocated.
 
-    Several may be parts of one member of the archive: how many they are together, its size does not tell.
+    Several weights may be parts of one member of the archive, whose size does not limit theirs.
+
+    Raises:
+        IncidenceError: A weight has another shape than in the network, or all are too large.
     """
-    wanted = {name: list(weight.shape) for name, weight in outline.state_dict().items()}
-    for name, told in described.items():
-        if name not in wanted or _sizes(told, "sizes") != wanted[name]:
-            has = (
-                f"{shown(wanted[name])} in the network"
-                if name in wanted
-                else "unknown to the network"
-            )
+    shapes = {name: list(weight.shape) for name, weight in outline.state_dict().items()}
+    for name, about in described.items():
+        sizes = _sizes(about, "sizes")
+        if sizes != shapes.get(name):
+            expected = "unknown to the network"
+            if name in shapes:
+                expected = f"{shown(shapes[name])} in the network"
             raise IncidenceError(
-                f"{path} is damaged: the weight {shown(name)} has the shape {shown(_sizes(told, 'sizes'))}, and is {has}."
+                f"{path} is damaged: the weight {shown(name)} has the shape {shown(sizes)}, and is"
+                f" {expected}."
             )
-    size = sum(8 * prod(shape) for shape in wanted.values())
+    size = sum(8 * prod(shape) for shape in shapes.values())
     if size > path.stat().st_size:
         assert_size(size, f"{path}, unpacked,")
 
 
-def _sizes(told: Mapping[str, Any], key: str) -> list[int]:
-    return [int(one["as_int"]) for one in told["tensor_meta"][key]]
+def _sizes(about: Mapping[str, Any], key: str) -> list[int]:
+    return [int(one["as_int"]) for one in about["tensor_meta"][key]]
 
 
 _DTYPES: dict[int, Any] = {5: np.int64, 7: np.float32}
-"""By the numbers that `torch.export` gives to types."""
+"""The types by the numbers that `torch.export` gives them."""
 
 
-def _weight(told: Mapping[str, Any], archive: zipfile.ZipFile, parts: Mapping[str, str]) -> Tensor:
-    """One weight, as it is described."""
-    about, sizes, strides = told["tensor_meta"], _sizes(told, "sizes"), _sizes(told, "strides")
-    start = int(about["storage_offset"]["as_int"])
-    numbers = np.frombuffer(
-        archive.read(parts[f"data/weights/{told['path_name']}"]), _DTYPES[about["dtype"]]
-    )
+def _weight(about: Mapping[str, Any], archive: zipfile.ZipFile, parts: Mapping[str, str]) -> Tensor:
+    """Return one weight, as it is described."""
+    sizes, strides = _sizes(about, "sizes"), _sizes(about, "strides")
+    start = int(about["tensor_meta"]["storage_offset"]["as_int"])
+    content = archive.read(parts[f"data/weights/{about['path_name']}"])
+    numbers = np.frombuffer(content, _DTYPES[about["tensor_meta"]["dtype"]])
     last = start + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
     if (
-        told["use_pickle"]
+        about["use_pickle"]
         or min([start, *sizes, *strides]) < 0
         or max(last, prod(sizes) - 1) >= len(numbers)
     ):
-        raise ValueError(f"the weight {told['path_name']!r} is not what it is said to be")
+        raise ValueError(f"the weight {about['path_name']!r} is not as it is described")
     return torch.from_numpy(numbers.copy()).as_strided(sizes, strides, start).clone()
 
 
 def _assert_whole(content: bytes, path: Path) -> None:
-    """Refuses a graph with numbers in other files, which its runtime would open, wherever they are."""
+    """Refuse a graph with numbers in other files: its runtime would open any file."""
     onnx = need("onnx", "reading an ONNX file", "export")
     for part in _messages(onnx.ModelProto.FromString(content)):
         if isinstance(part, onnx.TensorProto) and (
             part.external_data or part.data_location == onnx.TensorProto.EXTERNAL
         ):
             raise IncidenceError(
-                f"{path} has numbers in other files, which are not read: what `incidence export` writes is one file."
+                f"{path} has numbers in other files, which are not read: what `incidence export`"
+                " writes is one file."
             )
 
 
 def _messages(message: Any) -> Iterator[Any]:
-    """A message of protobuf, and all those in it."""
+    """Yield a message of protobuf, and all messages in it."""
     waiting = [message]
     while waiting:
         one = waiting.pop()
@@ -215,10 +217,11 @@ def _messages(message: Any) -> Iterator[Any]:
 def _onnx_runner(content: bytes) -> tuple[str, Run]:
     runtime = need("onnxruntime", "running an ONNX file", "export")
     options = runtime.SessionOptions()
-    options.log_severity_level = 3  # what it optimises is of no use to the person who predicts
+    options.log_severity_level = 3  # without notes on what it optimises
+    # without a fallback, which would print a warning
     session = runtime.InferenceSession(
         content, options, providers=["CPUExecutionProvider"], enable_fallback=0
-    )  # there is no other
+    )
     names = [each.name for each in session.get_inputs()]
 
     def run(inputs: Mapping[str, NDArray[Any]]) -> Tensor:
@@ -228,14 +231,17 @@ def _onnx_runner(content: bytes) -> tuple[str, Run]:
 
 
 def _torch_runner(content: bytes) -> Run:
-    """What runs a program of `torch.export`; reading it executes what is in it, so it must be our own."""
+    """Return what runs a program of `torch.export`.
+
+    Reading it executes what is in it, so it must be one that was exported just now.
+    """
     extra = {f"{ABOUT}.json": ""}
     module = torch.export.load(BytesIO(content), extra_files=extra).module()
     names = list(json.loads(extra[f"{ABOUT}.json"])["inputs"])
 
     def run(inputs: Mapping[str, NDArray[Any]]) -> Tensor:
         with torch.no_grad():
-            found: Tensor = module(*(torch.from_numpy(inputs[name]) for name in names))
-        return found
+            y: Tensor = module(*(torch.from_numpy(inputs[name]) for name in names))
+        return y
 
     return run

@@ -1,49 +1,58 @@
-"""How a process of training starts: which of several it is, what it says at once, and how it loads what is heavy. Needs no torch itself."""
+"""How a process of training starts: which of several it is, what it prints, and how it loads torch.
+
+This module itself needs no torch.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from incidence.errors import as_called, need
+from incidence.errors import as_called, optional
 
-__all__ = ["is_first", "load", "say"]
+__all__ = ["is_first", "loading", "say"]
 
 
 def is_first() -> bool:
-    """Whether this is the first of several processes, as Lightning or torchrun started them.
+    """Return whether this is the first of the processes that Lightning or torchrun started.
 
-    Ours, as Lightning knows it when its trainer is made, and the folder of the run is made before.
+    Lightning knows that only when its trainer is made. The folder of the run is made before.
     """
-    return (
-        int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
-        and int(os.environ.get("NODE_RANK", "0")) == 0
-    )
+    local = os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))
+    return int(local) == 0 and int(os.environ.get("NODE_RANK", "0")) == 0
 
 
 def say(text: str) -> None:
-    """Tells what is about to happen, and that torch and Lightning are loaded for it, if they have yet to be: it takes seconds."""
-    waits = "" if "lightning" in sys.modules else "\nLoading torch and Lightning ..."
-    print(as_called(text) + waits, file=sys.stderr, flush=True)
+    """Print what is about to happen, and whether torch and Lightning have to be loaded for it."""
+    print(as_called(text), file=sys.stderr, flush=True)
+    if "lightning" not in sys.modules:  # which takes seconds
+        print("Loading torch and Lightning ...", file=sys.stderr, flush=True)
 
 
-def load(part: str, purpose: str) -> Any:
-    """A module of this package, and all that it needs.
+@contextmanager
+def loading(purpose: str) -> Iterator[None]:
+    """Import modules of this package, inside of the block.
 
-    Modules are no garbage: in a process that has only begun, none is looked for while they load, nor among them ever after. To do so,
-    while they make a million objects, takes a fifth of the time.
+    In a process that has only begun, no garbage is collected meanwhile, nor among the modules ever
+    after: looking through the million objects that torch makes takes a fifth of the time.
+
+    Args:
+        purpose: What needs the modules.
 
     Raises:
-        MissingExtraError: An optional library that it needs is not installed.
+        MissingExtraError: An optional library is not installed.
     """
-    name = f"incidence.train.{part}"
-    if "torch" in sys.modules or not gc.isenabled():  # a process of others, with objects of theirs
-        return need(name, purpose, "train")
-    gc.disable()
-    try:
-        return need(name, purpose, "train")
-    finally:
-        gc.freeze()
-        gc.enable()
+    with optional(purpose, "train"):
+        # another program may have objects of its own, or may have disabled the collection
+        if "torch" in sys.modules or not gc.isenabled():
+            yield
+            return
+        gc.disable()
+        try:
+            yield
+        finally:
+            gc.freeze()
+            gc.enable()

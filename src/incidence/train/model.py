@@ -1,4 +1,4 @@
-"""`Model`: a trained network with all that belongs to it, as `inc.load` gives it."""
+"""`Model`: a trained network with all that belongs to it, as `inc.load` returns it."""
 
 from __future__ import annotations
 
@@ -13,52 +13,62 @@ from typing import Any
 from incidence.data import DATA_SETS, DataSet
 from incidence.data.loading import load_whole
 from incidence.data.pyg import PREFIX
-from incidence.errors import IncidenceError, need
+from incidence.errors import IncidenceError, optional
 from incidence.files import as_path
 from incidence.models import IncidenceNet, Predictor
 from incidence.notebook import html_of
 from incidence.structure.example import Example
 from incidence.train.config import Config
-from incidence.train.evaluate import Evaluation
+from incidence.train.evaluate import OF_OWN_DATA, evaluate_other, evaluate_run
+from incidence.train.evaluation import Evaluation
 from incidence.train.exported import SUFFIXES, ExportedGraph, load_exported
-from incidence.train.fitting import for_other, has_columns
-from incidence.train.folder import ModelSpec, RunFolder, read_json, told_score
-from incidence.train.measuring import OF_OWN, evaluate_other, evaluate_run
-from incidence.train.prediction import Predictions, answered, predict_asked, predict_with
-from incidence.train.prepare import loaded
+from incidence.train.inputs import data_for_model, has_named_columns
+from incidence.train.model_spec import ModelSpec
+from incidence.train.prediction import (
+    Predictions,
+    as_predictions,
+    predict_queries,
+    predict_records,
+)
+from incidence.train.prepare import load_for
+from incidence.train.run_folder import RunFolder, describe_score, read_json
 
 __all__ = ["ExportedModel", "Model", "load"]
 
 
 def load(run: str | PathLike[str]) -> Any:
-    """The trained model of a run, ready to predict: a `Model`; or an `ExportedModel`, for a file that `incidence export` wrote.
+    """Load the trained model of a run, or an exported model, ready to predict.
 
     Args:
-        run: The folder of a finished run, which may have moved; or a file that ends with `.onnx` or `.pt2`.
+        run: The folder of a finished run, which may have moved; or a file that ends with `.onnx` or
+            `.pt2`, which `incidence export` wrote.
+
+    Returns:
+        A `Model`, or an `ExportedModel` for a file.
 
     Raises:
-        IncidenceError: It is no folder of a run, or the run is not finished, or its files are damaged.
+        IncidenceError: It is no folder of a run, the run is not finished, or its files are damaged.
     """
     path = Path(expanduser(as_path(run)))
-    return (
-        ExportedModel(load_exported(path))
-        if path.suffix in SUFFIXES
-        else Model(RunFolder.open(path))
-    )
+    if path.suffix in SUFFIXES:
+        return ExportedModel(load_exported(path))
+    return Model(RunFolder.open(path))
 
 
-def _hub() -> Any:
-    return need("incidence.train.hub", "the Hugging Face Hub", "hub")
+def _hub_model() -> Any:
+    with optional("the Hugging Face Hub", "hub"):
+        from incidence.train.hub import HubModel
+    return HubModel
 
 
 class Model:
-    """A trained network: it reads what `inc.data.load` reads, and gives values in their units.
+    """A trained network: it reads what `inc.data.load` reads, and predicts values in their units.
 
     Args:
         folder: The folder of a finished run.
 
     Attributes:
-        folder: Where it comes from.
+        folder: The folder.
         predictor: The network with the scales of its data.
         spec: What it is, what it predicts, and how files are read for it.
         config: The options of the run; none is left open.
@@ -78,152 +88,158 @@ class Model:
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """What the run measured in the end, as in `metrics.json`; nothing if the file is gone."""
+        """The metrics of the run, as in `metrics.json`; empty if the file is missing."""
         return read_json(self.folder.metrics)
 
     @property
     def history(self) -> list[dict[str, float]]:
-        """A row of metrics for every epoch of the run, as in `history.csv`; nothing if the file is gone."""
+        """A row of metrics for every epoch, as in `history.csv`; empty if the file is missing."""
         try:
-            rows = list(
-                csv.DictReader(self.folder.history.read_text(encoding="utf-8").splitlines())
-            )
+            lines = self.folder.history.read_text(encoding="utf-8").splitlines()
+            rows = list(csv.DictReader(lines))
             return [{key: float(value) for key, value in row.items() if value} for row in rows]
-        except (
-            OSError,
-            ValueError,
-            TypeError,
-            csv.Error,
-        ):  # a row with more cells than there are columns has a list for them
+        except (OSError, ValueError, TypeError, csv.Error):  # a missing or damaged file
             return []
 
     def predict(self, what: Any, nodes: Any = None) -> Predictions:
-        """Predictions for anything that `inc.data.load` takes, with targets or without.
+        """Predict for anything that `inc.data.load` takes, with targets or without.
 
         Args:
-            what: The name of a data set; a file, a folder of files, or a list of them; for models of molecules also SMILES; a data frame;
-                graphs of PyG; an `Example` or a list of them; a `DataSet`. A model of ratings or links takes tables of the pairs that
-                are asked for, and one of labels of nodes the tables of another graph: a folder with `edges.csv` and `nodes.csv`, data
-                frames by these names, or a table of edges.
+            what: The name of a data set; a file, a folder of files, or a list of them; for models
+                of molecules also SMILES; a data frame; graphs of PyG; an `Example` or a list of
+                them; a `DataSet`. A model of ratings or links takes tables of pairs. A model of
+                labels of nodes takes the tables of another graph: a folder with `edges.csv` and
+                `nodes.csv`, data frames by these names, or a table of edges.
             nodes: A table of nodes, as a path or a data frame, beside a table of edges.
 
         Returns:
-            A prediction for each example, and what was passed over because it could not be read or does not fit the model.
+            A prediction for each example, and why other examples were skipped.
 
         Raises:
-            IncidenceError: There is nothing that it can predict for.
+            IncidenceError: There is nothing to predict for.
         """
-        if not self.spec.is_completion:
-            return predict_with(self.predictor, self.spec, what, nodes)
         errors: list[IncidenceError] = []
-        found = predict_asked(self.predictor, self.folder, what, errors)
-        return answered(replace(self.spec.task, at=""), found, errors)
+        if self.spec.is_completion:
+            predictions = predict_queries(self.predictor, self.folder, what, errors)
+            return as_predictions(replace(self.spec.task, at=""), predictions, errors)
+        predictions = predict_records(self.predictor, self.spec, what, errors, nodes)
+        return as_predictions(self.spec.task, predictions, errors)
 
     def evaluate(self, data: Any = None, **options: Any) -> Evaluation:
-        """The metrics on every part of its own data, or of other data; where that tells no parts, all of it is for testing.
+        """Measure the model on every part of its data, or on other data.
 
-        Data with the fingerprint of the run is its own, wherever it is: the parts are then those of the run. Targets are told by their
-        names; of files and data frames those of the model are taken, unless `target` says others.
+        Data with the fingerprint of the run has the parts of training, wherever it is. Other data
+        is one test part, unless it defines its parts. Targets are matched by name: in files and
+        data frames those of the model are taken, unless `target` names others.
 
         Args:
-            data: Anything that `inc.data.load` takes; by default what the run was trained on.
-            options: Of `inc.data.load`, such as `target`.
+            data: Anything that `inc.data.load` takes; the data of the run by default.
+            options: Options of `inc.data.load`, such as `target`.
 
         Raises:
-            IncidenceError: The data is for another task, or its own has changed, or is not at hand.
+            IncidenceError: The data is for another task, or the data of the run has changed, or was
+                given in Python.
         """
         if data is None:
-            own = self.config.data
-            if (
-                "data" not in options
-                and own not in DATA_SETS
-                and not own.startswith(PREFIX)
-                and not Path(own).is_absolute()
-            ):
-                raise IncidenceError(
-                    f"the data of this run, {own!r}, is not at hand, or was given in Python: say evaluate(data)."
-                )
+            self._assert_data_is_there(options)
             return evaluate_run(self.folder.path, options)[0]
-        config = self.config.replace(**OF_OWN)
+        config = self.config.replace(**OF_OWN_DATA)
 
         def read(target: Any) -> DataSet:
             given = {**options, "target": target}
-            return (
-                loaded(config, data, self.spec, **given)
-                if has_columns(data)
-                else load_whole(data, **given)
+            if has_named_columns(data):
+                return load_for(config, data, self.spec, **given)
+            return load_whole(data, **given)
+
+        loaded = data_for_model(read, data, self.spec, options.get("target"))
+        loaded = replace(loaded, metric=self.spec.metric)
+        return evaluate_other(self.predictor, self.spec, self.config, loaded)
+
+    def _assert_data_is_there(self, options: dict[str, Any]) -> None:
+        """Refuse to measure on the data of a run that was given in Python."""
+        own = self.config.data
+        is_named = own in DATA_SETS or own.startswith(PREFIX) or Path(own).is_absolute()
+        if "data" not in options and not is_named:
+            raise IncidenceError(
+                f"the data of this run, {own!r}, was given in Python, or is missing: give it again"
+                " as evaluate(data)."
             )
 
-        found = replace(
-            for_other(read, data, self.spec, options.get("target")), metric=self.spec.metric
-        )
-        return evaluate_other(self.predictor, self.spec, self.config, found)
-
     def export(self, path: str | PathLike[str], tolerance: float | None = None) -> Any:
-        """Writes the network for other programs: an ONNX file, or a program of `torch.export`; see docs/export.md.
+        """Export the network for other programs: ONNX, or `torch.export`; see docs/export.md.
 
         Args:
-            path: It ends with `.onnx` or `.pt2`. `inc.load` reads both.
-            tolerance: How far its outputs may be off on random structures; nothing is written if they are further off.
+            path: A file that ends with `.onnx` or `.pt2`; `inc.load` reads both.
+            tolerance: The largest difference of outputs on random structures, with which the file
+                is written; 0.0001 by default.
 
         Returns:
-            What was written; printing it says how far outputs are off.
+            What was written; printing it says how large the differences are.
 
         Raises:
-            IncidenceError: A part of the network cannot be exported, or outputs are further off.
+            IncidenceError: A part of the network cannot be exported, or a difference is larger.
         """
-        making = need("incidence.train.export", "exporting", "export")
-        return making.export(
-            deepcopy(self.predictor),
-            self.spec,
-            Path(path),
-            making.TOLERANCE if tolerance is None else tolerance,
-        )
+        with optional("exporting", "export"):
+            from incidence.train.export import TOLERANCE, export
+        if tolerance is None:
+            tolerance = TOLERANCE
+        return export(deepcopy(self.predictor), self.spec, Path(path), tolerance)
 
     _repr_html_ = html_of
 
     def save_pretrained(self, folder: str | PathLike[str]) -> None:
-        """Writes the model alone to a folder, which `inc.load` and `from_pretrained` read: no data, no path of this machine."""
-        _hub().HubModel(self.folder).save_pretrained(folder)
+        """Write the model to a folder that `inc.load` and `from_pretrained` read.
+
+        The folder has no data, and no path of this machine.
+        """
+        _hub_model()(self.folder).save_pretrained(folder)
 
     def push_to_hub(self, name: str, **options: Any) -> Any:
-        """Sends the model to the Hugging Face Hub.
+        """Send the model to the Hugging Face Hub.
 
         Args:
             name: The repository, as in `user/solubility`.
-            options: Those of `huggingface_hub.ModelHubMixin.push_to_hub`, such as `private` and `token`.
+            options: Options of `huggingface_hub.ModelHubMixin.push_to_hub`, such as `private` and
+                `token`.
         """
-        return _hub().HubModel(self.folder).push_to_hub(name, **options)
+        return _hub_model()(self.folder).push_to_hub(name, **options)
 
     @staticmethod
     def from_pretrained(name: str | PathLike[str], **options: Any) -> Model:
-        """A model from a folder or from the Hugging Face Hub.
+        """Load a model from a folder or from the Hugging Face Hub.
 
         Args:
             name: The folder, or the repository, as in `user/solubility`.
-            options: Those of `huggingface_hub.ModelHubMixin.from_pretrained`, such as `revision` and `token`.
+            options: Options of `huggingface_hub.ModelHubMixin.from_pretrained`, such as `revision`
+                and `token`.
 
         Raises:
             IncidenceError: It is no model of this library, or `huggingface_hub` is missing.
         """
-        found: Model = _hub().HubModel.from_pretrained(name, **options)
-        return found
+        model: Model = _hub_model().from_pretrained(name, **options)
+        return model
 
     def __repr__(self) -> str:
-        """What it is, what it was trained on, and how well it does."""
+        """Return what it is, what it was trained on, and how well it does."""
         spec = self.spec
         count = sum(p.numel() for p in self.predictor.parameters())
-        score = told_score(self.metrics, self.spec.metric)
-        told = f"; {score}" if score else ""
-        return f"Model({str(self.folder.path)!r}: {spec.what}; {spec.model} network, {count:,} parameters; trained on {spec.data}{told})"
+        score = describe_score(self.metrics, spec.metric)
+        ending = f"; {score}" if score else ""
+        return (
+            f"Model({str(self.folder.path)!r}: {spec.describe()}; {spec.model} network, {count:,}"
+            f" parameters; trained on {spec.data}{ending})"
+        )
 
 
-def _lacks(path: Path, name: str) -> str:
-    return f"{path} is an exported model, which only predicts: `{name}` is for the folder of a run, as in inc.load('runs/solubility-1')."
+def _only_predicts(path: Path, name: str) -> str:
+    return (
+        f"{path} is an exported model, which only predicts: `{name}` is for the folder of a run, as"
+        " in inc.load('runs/solubility-1')."
+    )
 
 
 class ExportedModel:
-    """A network in an ONNX file or a program of `torch.export`: it predicts what the model says that it was made from.
+    """A network in an ONNX file or a program of `torch.export`, which only predicts.
 
     Args:
         graph: What was read from the file.
@@ -237,31 +253,35 @@ class ExportedModel:
         self.spec: ModelSpec = graph.spec
 
     def predict(self, what: Any, nodes: Any = None) -> Predictions:
-        """Predictions for anything that `Model.predict` takes.
+        """Predict for anything that `Model.predict` takes.
 
         Raises:
-            IncidenceError: There is nothing that it can predict for.
+            IncidenceError: There is nothing to predict for.
         """
-        return predict_with(self.graph, self.spec, what, nodes)
+        errors: list[IncidenceError] = []
+        predictions = predict_records(self.graph, self.spec, what, errors, nodes)
+        return as_predictions(self.spec.task, predictions, errors)
 
     def evaluate(self, data: Any = None, **options: Any) -> Evaluation:
-        """Is for runs, whose parts are known.
+        """Raise an error: only the folder of a run knows the parts of its data.
 
         Raises:
             IncidenceError: Always; it says what to do.
         """
-        raise IncidenceError(_lacks(self.graph.path, "evaluate"))
+        raise IncidenceError(_only_predicts(self.graph.path, "evaluate"))
 
     def __getattr__(self, name: str) -> Any:
-        """What a `Model` has, and this has not, is told as such."""
-        if name.startswith("_") or not (
-            hasattr(Model, name) or name in ("config", "folder", "predictor")
-        ):
+        """Raise an error that says what a `Model` has and this has not."""
+        is_of_model = hasattr(Model, name) or name in ("config", "folder", "predictor")
+        if name.startswith("_") or not is_of_model:
             raise AttributeError(f"an exported model has no attribute {name!r}.")
-        raise AttributeError(_lacks(self.graph.path, name))
+        raise AttributeError(_only_predicts(self.graph.path, name))
 
     def inputs(self, what: Any) -> dict[str, Any]:
-        """All inputs of the graph by name, as arrays: what a program in any language has to make for an example, or a batch of them."""
+        """Return all inputs of the graph by name, as arrays, for an example or a batch.
+
+        A program in another language has to make the same arrays.
+        """
         if not isinstance(what, Example):
             raise IncidenceError(
                 f"inputs are made of an Example, or a batch of them; got {type(what).__name__}."
@@ -269,7 +289,6 @@ class ExportedModel:
         return dict(self.graph.inputs(what.features, what.structure))
 
     def __repr__(self) -> str:
-        """What it is."""
-        return (
-            f"ExportedModel({str(self.graph.path)!r}: {self.spec.what}; {self.spec.model} network)"
-        )
+        """Return what it is."""
+        spec = self.spec
+        return f"ExportedModel({str(self.graph.path)!r}: {spec.describe()}; {spec.model} network)"

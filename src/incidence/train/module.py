@@ -1,4 +1,4 @@
-"""`Training`: batches, loss, metrics and optimiser of a predictor, for Lightning's loop."""
+"""`Training`: loss, metrics and optimiser of a predictor, for Lightning's loop."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from incidence.errors import IncidenceError
 from incidence.models.predictor import Predictor
 from incidence.nn.batch_norm import RowNorm
 from incidence.structure.example import Example
-from incidence.train.batches import Examples, Order, loader, seed_of
-from incidence.train.evaluate import metrics_of, update
-from incidence.train.prepare import Prepared
+from incidence.train.batches import ExampleBatches, Order, loader, seed_of
+from incidence.train.metrics import metrics_of, update
+from incidence.train.prepare import Experiment
 
 __all__ = ["LOSSES", "Training"]
 
@@ -27,24 +27,19 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "absolute": nn.functional.l1_loss,
     "huber": nn.functional.smooth_l1_loss,
 }
+"""The losses of numbers."""
+_OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
 
 
 class Training(pl.LightningModule):
-    """What is done in a step and in an epoch; everything else is Lightning's."""
+    """What happens in a step and in an epoch; everything else is Lightning's."""
 
-    def __init__(self, predictor: Predictor, prepared: Prepared) -> None:
+    def __init__(self, predictor: Predictor, experiment: Experiment) -> None:
         super().__init__()
-        self.predictor, self.prepared, self.task, self.config = (
-            predictor,
-            prepared,
-            prepared.data.task,
-            prepared.config,
-        )
-        order = Order(
-            len(prepared.batches),
-            self.config.batch_size,
-            share=(0, self.config.devices * self.config.machines),
-        )
+        self.predictor, self.experiment = predictor, experiment
+        self.task, self.config = experiment.data.task, experiment.config
+        world = self.config.devices * self.config.machines
+        order = Order(len(experiment.batches), self.config.batch_size, share=(0, world))
         self.num_steps = self.config.epochs * len(order)
         self.validation_metrics = metrics_of(self.task, is_shared=True)
         for module in predictor.modules():
@@ -52,12 +47,13 @@ class Training(pl.LightningModule):
                 module.is_shared = True
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Adds what the model is, so that another is not taken for it."""
-        checkpoint["incidence"] = self.prepared.spec.plain()
+        """Add what the model is, so that no other is taken for it."""
+        checkpoint["incidence"] = self.experiment.spec.plain()
 
     def train_dataloader(self) -> DataLoader[Any]:
-        """The training part, in another order in every epoch; each process takes its share."""
-        batches, share = self.prepared.batches, (self.trainer.global_rank, self.trainer.world_size)
+        """Return the training part, in another order in every epoch; each process has its share."""
+        batches = self.experiment.batches
+        share = (self.trainer.global_rank, self.trainer.world_size)
         order = Order(
             len(batches),
             self.config.batch_size,
@@ -68,19 +64,22 @@ class Training(pl.LightningModule):
         return loader(batches, order)
 
     def val_dataloader(self) -> DataLoader[Any]:
-        """The validation part; a process that has no share of it takes an example without a target, or the others would wait."""
-        held = self.prepared.parts.validation
-        share = held[self.trainer.global_rank :: self.trainer.world_size] or [
-            self.task.only(held[0], None)
-        ]
-        return loader(Examples(share), Order(len(share), self.config.batch_size))
+        """Return the share of the validation part of this process.
+
+        A process that has no share takes an example without a target, or the others would wait.
+        """
+        held = self.experiment.parts.validation
+        share = held[self.trainer.global_rank :: self.trainer.world_size]
+        if not share:
+            share = [self.task.only(held[0], None)]
+        return loader(ExampleBatches(share), Order(len(share), self.config.batch_size))
 
     def on_train_epoch_start(self) -> None:
-        """Seeds what is random in an epoch by its number, so that an epoch that is done again is the same."""
+        """Seed the epoch by its number, so that an epoch that is done again is the same."""
         torch.manual_seed(seed_of(self.config.seed, self.current_epoch, self.global_rank))
 
     def training_step(self, batch: Example, _: int) -> Tensor:
-        """The loss of a batch, such that the mean over the processes is the loss of their batches as one."""
+        """Return a loss whose mean over the processes is the loss of their batches as one."""
         total, count = self._loss(batch)
         sums = torch.stack([total.detach(), count])
         if self.trainer.world_size > 1:
@@ -88,80 +87,69 @@ class Training(pl.LightningModule):
         if not torch.isfinite(sums[0]):  # in all processes at once: none waits for another
             self._refuse(f"the loss is {float(sums[0])}")
         known = sums[1].clamp(min=1)
-        self.log(
-            "train_loss", sums[0] / known, batch_size=int(known), on_step=False, on_epoch=True
-        )  # of all processes already
+        # of all processes already
+        self.log("train_loss", sums[0] / known, batch_size=int(known), on_step=False, on_epoch=True)
         return total * self.trainer.world_size / known
 
     def on_train_epoch_end(self) -> None:
-        """Looks at the weights before they are saved: the loss of the last step does not know what became of them."""
+        """Check the weights before they are saved: no loss has shown the last step yet."""
         if not all(bool(p.isfinite().all()) for p in self.parameters()):
             self._refuse("a weight is no finite number")
 
     def _refuse(self, what: str) -> None:
         raise IncidenceError(
-            f"{what} in epoch {self.current_epoch + 1}: the weights have run away. Nothing of it was saved; "
-            "try a smaller learning rate (--lr), or look for values in the data that are far off."
+            f"{what} in epoch {self.current_epoch + 1}: training has diverged, and this epoch was"
+            " not saved. Try a smaller learning rate (--lr), or look for values in the data that"
+            " are far off."
         )
 
     def _loss(self, batch: Example) -> tuple[Tensor, Tensor]:
-        """The sum of the losses of all rows that have a target, and how many these are."""
+        """Return the sum of the losses of all rows that have a target, and their number."""
         y, target = self.predictor(batch.features, batch.structure), self.task.rows(batch)
+        smoothing = self.config.label_smoothing
         if self.task.kind == "classification":
             total = nn.functional.cross_entropy(
-                y,
-                target,
-                ignore_index=-1,
-                label_smoothing=self.config.label_smoothing,
-                reduction="sum",
+                y, target, ignore_index=-1, label_smoothing=smoothing, reduction="sum"
             )
             return total, (target >= 0).sum().to(total.dtype)
-        wanted, loss = target.reshape(y.shape).to(y.dtype), LOSSES[self.config.loss]
+        target, loss = target.reshape(y.shape).to(y.dtype), LOSSES[self.config.loss]
         if self.task.kind == "multilabel":
-            wanted, loss = (
-                wanted + self.config.label_smoothing * (0.5 - wanted),
-                nn.functional.binary_cross_entropy_with_logits,
-            )
+            target = target + smoothing * (0.5 - target)
+            loss = nn.functional.binary_cross_entropy_with_logits
         else:
-            wanted = self.predictor.scaled(wanted)
-        known = ~wanted.isnan()
-        total = loss(y[known], wanted[known], reduction="sum")
+            target = self.predictor.scaled(target)
+        known = ~target.isnan()
+        total = loss(y[known], target[known], reduction="sum")
         return total, known.sum().to(total.dtype)
 
     def validation_step(self, batch: Example, _: int) -> None:
-        """Takes the metrics of a batch, in the units of the data."""
-        update(
-            self.validation_metrics,
-            self.predictor.predict(batch.features, batch.structure),
-            self.task.rows(batch),
-            self.task,
-        )
+        """Update the metrics, in the units of the data."""
+        predicted = self.predictor.predict(batch.features, batch.structure)
+        update(self.validation_metrics, predicted, self.task.rows(batch), self.task)
 
     def on_validation_epoch_end(self) -> None:
-        """Logs the metrics of the validation part."""
-        self.log_dict(
-            {
-                f"validation_{name}": value
-                for name, value in self.validation_metrics.compute().items()
-            }
-        )
+        """Log the metrics of the validation part."""
+        values = self.validation_metrics.compute()
+        self.log_dict({f"validation_{name}": value for name, value in values.items()})
         self.validation_metrics.reset()
 
     def configure_optimizers(self) -> Any:
-        """Adam or AdamW, with a warm-up and a slow decay."""
-        parameters = [p for p in self.parameters() if p.requires_grad]
-        is_fused = (
-            "mixed" not in self.config.precision
-        )  # Lightning clips no gradients of a fused optimiser in mixed precision
-        kind = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[self.config.optimizer]
-        optimizer = kind(
-            parameters, lr=self.config.lr, weight_decay=self.config.weight_decay, fused=is_fused
+        """Return Adam or AdamW, with the schedule of the learning rate."""
+        optimizer = _OPTIMIZERS[self.config.optimizer](
+            [p for p in self.parameters() if p.requires_grad],
+            lr=self.config.lr,
+            weight_decay=self.config.weight_decay,
+            # Lightning clips no gradients of a fused optimiser in mixed precision
+            fused="mixed" not in self.config.precision,
         )
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self._factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def _factor(self, step: int) -> float:
-        """The learning rate at a step, as a part of its peak: up from 1/25, down to 0, along a cosine."""
+        """Return the learning rate at a step as a share of its peak.
+
+        It rises from 1/25, and falls to 0 along a cosine, or stays.
+        """
         peak = max(1, round(self.config.warmup * self.num_steps))
         if step < peak:
             return 0.04 + 0.96 * (1 - cos(pi * step / peak)) / 2

@@ -1,4 +1,8 @@
-"""YAML with plain values alone: dates and times are texts, and nothing stands for something else, or says of which type it is."""
+"""YAML with plain values alone, on top of PyYAML's safe loader.
+
+Aliases and tags are refused where they stand, before anything is built of them. Dates and times
+stay texts.
+"""
 
 from __future__ import annotations
 
@@ -11,36 +15,34 @@ from incidence.limits import reason
 __all__ = ["parse_yaml"]
 
 
-class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
-        letter: [(tag, pattern) for tag, pattern in found if not tag.endswith(":timestamp")]
-        for letter, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        letter: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+        for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             raise ValueError("it has an alias (*), and every value is written out")
         if getattr(self.peek_event(), "tag", None) is not None:
-            raise ValueError(
-                "it has a tag (!), and values are of the type that they are written as"
-            )
+            raise ValueError("it has a tag (!), and values have the type they are written as")
         return super().compose_node(parent, index)
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
-        is_time = (
-            kind is yaml.ScalarNode and ":" in value
-        )  # to the base of 60, as in 1:30, where YAML of old has a number
+        # YAML 1.1 reads 1:30 as a number to the base of 60
+        is_time = kind is yaml.ScalarNode and ":" in value
         return super().resolve(kind, value, (False, True) if is_time else implicit)
 
 
 def parse_yaml(text: str) -> Any:
-    """The values of a text.
+    """Return the values of a text.
 
     Raises:
-        ValueError: It is no YAML, or lists lie too deep in each other, or a number has thousands of digits.
+        ValueError: It is no YAML, has an alias or a tag, nests too deep, or has a number of
+            thousands of digits.
     """
     try:
-        return yaml.load(text, _Loader)  # a `SafeLoader`: nothing is executed
+        return yaml.load(text, _PlainLoader)
     except RecursionError:
         raise ValueError("its lists lie too deep in each other") from None
     except ValueError as error:

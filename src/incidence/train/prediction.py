@@ -1,4 +1,4 @@
-"""Predictions of a finished run for files of the user, and whatever else it reads."""
+"""Predictions of a finished run, for files of the user and whatever else it reads."""
 
 from __future__ import annotations
 
@@ -14,40 +14,46 @@ from typing import Any, NamedTuple, Protocol, overload
 import torch
 from torch import Tensor
 
-from incidence.data import Read, Task
+from incidence.data import Record, Task
 from incidence.data.node_tables import READER as GRAPH_TABLES
 from incidence.errors import IncidenceError, need
 from incidence.models import Predictor
+from incidence.structure.collate import collate
 from incidence.structure.example import Example
-from incidence.structure.examples import collate
 from incidence.structure.structure import Structure
-from incidence.train.asking import answers
 from incidence.train.exported import SUFFIXES, ExportedGraph, load_exported
-from incidence.train.folder import ModelSpec, RunFolder, apart, csv_text, write
-from incidence.train.sources import reads_of
+from incidence.train.inputs import queries_of, records_of
+from incidence.train.model_spec import ModelSpec
+from incidence.train.run_folder import RunFolder, csv_text, unlike, write
 
 __all__ = [
     "Prediction",
     "Predictions",
-    "answered",
     "as_json",
+    "as_predictions",
     "predict",
-    "predict_asked",
-    "predict_reads",
-    "predict_with",
+    "predict_queries",
+    "predict_records",
     "table",
 ]
 
-_TOGETHER = 64
-_JOINED_TOGETHER = 8  # by a file with products, which makes arrays of all joined rows: 42,875 for the pairs of 35 nodes
-_SHOWN = 10
+_TOGETHER = 64  # examples in a batch
+# For exported files with products, which make arrays of all joined rows: 42,875 for all pairs of 35
+# nodes.
+_TOGETHER_WITH_JOINS = 8
+_MOST_SHOWN = 10
 
 
 class Prediction(NamedTuple):
-    """What a model says about one example: a row of numbers, or of probabilities, for each entry of its output, and its nodes.
+    """What a model predicts for one example.
 
-    What else the file says about the example, by column, is in `properties`, and about each of its nodes, if these are the entries, in
-    `columns`. With `has_names`, tables call a row by its node, as `predictions.csv` does for a graph from tables.
+    Attributes:
+        name: The name of the example.
+        rows: A row of numbers, or of probabilities, for each entry of the output.
+        nodes: The nodes of each entry.
+        properties: What else the file has about the example, by column.
+        columns: What else the file has about each node, by column, if the entries are nodes.
+        has_names: Whether tables call a row by its node, as for a graph from tables.
     """
 
     name: str
@@ -58,51 +64,53 @@ class Prediction(NamedTuple):
     has_names: bool = False
 
     def __repr__(self) -> str:
-        """A line, however many entries there are."""
-        values = ", ".join(f"{value:.4g}" for value in self.rows[0][:_SHOWN]) if self.rows else ""
-        more = ", ..." if self.rows and len(self.rows[0]) > _SHOWN else ""
+        """Return a line, however many entries there are."""
+        first = self.rows[0] if self.rows else []
+        values = ", ".join(f"{value:.4g}" for value in first[:_MOST_SHOWN])
+        more = ", ..." if len(first) > _MOST_SHOWN else ""
         count = f"{len(self.rows):,} rows, the first " if len(self.rows) != 1 else ""
         return f"Prediction({self.name!r}: {count}[{values}{more}])"
 
 
 class Predictions(Sequence[Prediction]):
-    """What a model says, one prediction for each example, in order.
+    """What a model predicts, one prediction for each example, in order.
 
     Attributes:
         task: What is predicted.
-        passed_over: What could not be read or does not fit the model.
+        passed_over: Why other examples were skipped.
     """
 
     def __init__(
-        self, task: Task, found: Sequence[Prediction], passed_over: Sequence[IncidenceError] = ()
+        self,
+        task: Task,
+        predictions: Sequence[Prediction],
+        passed_over: Sequence[IncidenceError] = (),
     ) -> None:
-        self.task, self._found, self.passed_over = task, list(found), list(passed_over)
+        self.task = task
+        self._predictions, self.passed_over = list(predictions), list(passed_over)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._predictions)
 
     @overload
     def __getitem__(self, item: int) -> Prediction: ...
     @overload
     def __getitem__(self, item: slice) -> Predictions: ...
     def __getitem__(self, item: int | slice) -> Prediction | Predictions:
-        return (
-            Predictions(self.task, self._found[item], self.passed_over)
-            if isinstance(item, slice)
-            else self._found[item]
-        )
+        if isinstance(item, slice):
+            return Predictions(self.task, self._predictions[item], self.passed_over)
+        return self._predictions[item]
 
     @property
     def names(self) -> list[str]:
-        """What the examples are called."""
-        return [one.name for one in self._found]
+        """The names of the examples."""
+        return [one.name for one in self._predictions]
 
     @property
     def values(self) -> Tensor:
-        """Numbers in their units, or probabilities of classes or labels; shape (rows, numbers, classes or labels)."""
-        return torch.tensor([row for one in self._found for row in one.rows]).reshape(
-            -1, self.task.out_channels
-        )
+        """Numbers in their units, or probabilities of classes or labels, (rows, columns)."""
+        rows = [row for one in self._predictions for row in one.rows]
+        return torch.tensor(rows).reshape(-1, self.task.out_channels)
 
     @property
     def classes(self) -> list[str]:
@@ -119,44 +127,43 @@ class Predictions(Sequence[Prediction]):
         return [self.task.names[k] for k in self.values.argmax(1).tolist()]
 
     def csv(self) -> str:
-        """Names, what the data says, and the predictions, as the text of a CSV file."""
-        return table(self.task, self._found)
+        """Return names, columns of the data, and predictions as the text of a CSV file."""
+        return table(self.task, self._predictions)
 
     def to_frame(self) -> Any:
-        """The same table as a data frame of pandas."""
+        """Return the same table as a data frame of pandas."""
         pandas = need("pandas", "a data frame", "pandas")
         return pandas.read_csv(io.StringIO(self.csv()))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes the table to a CSV file, at once or not at all."""
+        """Write the table to a CSV file, atomically."""
         write(Path(path), self.csv())
 
     def __repr__(self) -> str:
-        """The first few, as a table."""
+        """Return the first few as a table."""
         some = [
-            one._replace(rows=one.rows[:_SHOWN], nodes=one.nodes[:_SHOWN])
-            for one in self._found[:_SHOWN]
+            one._replace(rows=one.rows[:_MOST_SHOWN], nodes=one.nodes[:_MOST_SHOWN])
+            for one in self._predictions[:_MOST_SHOWN]
         ]
-        lines = table(self.task, some).splitlines()[: 1 + _SHOWN]
-        count = sum(len(one.rows) for one in self._found) - _SHOWN
-        more = [f"... {count:,} more"] if count > 0 else []
-        left = (
-            [f"{len(self.passed_over)} passed over, the first: {self.passed_over[0]}"]
-            if self.passed_over
-            else []
-        )
-        return "\n".join([*lines, *more, *left])
+        lines = table(self.task, some).splitlines()[: 1 + _MOST_SHOWN]
+        more = sum(len(one.rows) for one in self._predictions) - _MOST_SHOWN
+        if more > 0:
+            lines.append(f"... {more:,} more")
+        if self.passed_over:
+            lines.append(f"{len(self.passed_over)} skipped, the first: {self.passed_over[0]}")
+        return "\n".join(lines)
 
 
 def predict(
     run: Path, files: Iterable[Path | str], errors: list[IncidenceError], nodes: Any = None
 ) -> tuple[Task, list[Prediction]]:
-    """Predictions for all examples in some files, in order.
+    """Return the task, and predictions for all examples in some files, in order.
 
     Args:
-        run: The folder of a finished run; it may have moved. Or a file that `incidence export` wrote.
-        files: What to predict: files, folders of them, or whatever else `Model.predict` takes.
-        errors: Takes what could not be read or does not fit the model; the rest goes on.
+        run: The folder of a finished run, which may have moved; or a file that `incidence export`
+            wrote.
+        files: Files, folders of them, or whatever else `Model.predict` takes.
+        errors: Collects the errors of what cannot be read or does not fit the model.
         nodes: A table of nodes beside a table of edges, for models of nodes.
 
     Raises:
@@ -164,154 +171,168 @@ def predict(
     """
     if run.suffix in SUFFIXES:
         graph = load_exported(run)
-        return graph.spec.task, predict_reads(graph, graph.spec, list(files), errors, nodes)
+        return graph.spec.task, predict_records(graph, graph.spec, list(files), errors, nodes)
     folder = RunFolder.open(run)
     predictor, spec = folder.load()
     if spec.is_completion:
-        return replace(spec.task, at=""), predict_asked(predictor, folder, list(files), errors)
-    return spec.task, predict_reads(predictor, spec, list(files), errors, nodes)
+        return replace(spec.task, at=""), predict_queries(predictor, folder, list(files), errors)
+    return spec.task, predict_records(predictor, spec, list(files), errors, nodes)
 
 
-def predict_asked(
+def predict_queries(
     predictor: Predictor, folder: RunFolder, what: Any, errors: list[IncidenceError]
 ) -> list[Prediction]:
-    """Predictions for pairs or sets that are asked for by name, a row each, by a model that completes what it knows."""
-    found = answers(predictor, folder.load_known(), what, errors)
-    return [Prediction(answer.name, [answer.row], [""], answer.properties) for answer in found]
+    """Return a prediction for each row of tables, by a model of ratings or links.
+
+    Args:
+        predictor: The network.
+        folder: The folder of its run.
+        what: Paths of tables, or data frames.
+        errors: Collects the errors of what cannot be read.
+    """
+    completion = folder.load_known()
+    predictions: list[Prediction] = []
+    for table, entries in queries_of(what, completion, errors):
+        rows: list[list[float]] = [[] for _ in entries]
+        for places, example in completion.ask(entries):
+            values = predictor.predict(example.features, example.structure).tolist()
+            for same, value in zip(places, values, strict=True):
+                for place in same:
+                    rows[place] = value
+        name = Path(table.source).name
+        predictions += [
+            Prediction(f"{name} {place}", [row], [""], table.row(number))
+            for number, (place, row) in enumerate(zip(table.places, rows, strict=True))
+        ]
+    return predictions
 
 
 class Predicts(Protocol):
-    """What gives values for features and their structure: a network here, or one that was exported."""
+    """Something that predicts: a network, or an exported one."""
 
     def predict(self, features: Any, structure: Structure) -> Tensor:
-        """Numbers in their units, or probabilities of classes or labels; shape (rows, numbers, classes or labels)."""
+        """Return numbers in their units, or probabilities of classes or labels, (rows, columns)."""
 
 
-def predict_with(predictor: Predicts, spec: ModelSpec, what: Any, nodes: Any = None) -> Predictions:
-    """Predictions for anything that a model reads.
+def as_predictions(
+    task: Task, predictions: Sequence[Prediction], errors: Sequence[IncidenceError]
+) -> Predictions:
+    """Return predictions, if there are any.
 
     Raises:
-        IncidenceError: There is nothing that it can predict for.
+        IncidenceError: There are none.
     """
-    errors: list[IncidenceError] = []
-    found = predict_reads(predictor, spec, what, errors, nodes)
-    return answered(spec.task, found, errors)
-
-
-def answered(
-    task: Task, found: Sequence[Prediction], errors: Sequence[IncidenceError]
-) -> Predictions:
-    """Predictions, if there are any; what could not be read is raised if there are none."""
-    if not found:
+    if not predictions:
         raise errors[0] if errors else IncidenceError("there is nothing to predict for.")
-    return Predictions(task, found, errors)
+    return Predictions(task, predictions, errors)
 
 
-def predict_reads(
+def predict_records(
     predictor: Predicts, spec: ModelSpec, what: Any, errors: list[IncidenceError], nodes: Any = None
 ) -> list[Prediction]:
-    """Predictions for whatever a model reads; what does not fit is one of the errors."""
-    reads, found = (
-        reads_of(what, spec, errors, nodes) if not isinstance(what, list) or what else iter(()),
-        list[Prediction](),
-    )
-    most = (
-        _JOINED_TOGETHER
-        if isinstance(predictor, ExportedGraph) and predictor.has_joins
-        else _TOGETHER
-    )
-    while some := list(islice(reads, most)):
-        found += _predict(predictor, spec, some, errors)
-    return found
+    """Return predictions for whatever a model reads.
+
+    Args:
+        predictor: The network.
+        spec: What it is.
+        what: As for `Model.predict`.
+        errors: Collects the errors of what cannot be read or does not fit the model.
+        nodes: A table of nodes beside a table of edges.
+    """
+    if isinstance(what, list) and not what:
+        return []
+    has_joins = isinstance(predictor, ExportedGraph) and predictor.has_joins
+    most = _TOGETHER_WITH_JOINS if has_joins else _TOGETHER
+    records = records_of(what, spec, errors, nodes)
+    predictions: list[Prediction] = []
+    while some := list(islice(records, most)):
+        predictions += _predict_batch(predictor, spec, some, errors)
+    return predictions
 
 
-def _predict(
-    predictor: Predicts, spec: ModelSpec, some: Sequence[Read], errors: list[IncidenceError]
+def _predict_batch(
+    predictor: Predicts, spec: ModelSpec, some: Sequence[Record], errors: list[IncidenceError]
 ) -> list[Prediction]:
-    """Predictions of a batch; if an example does not fit, of every one on its own, so that the others are not lost."""
-    task = spec.task
+    """Return the predictions of a batch; one by one if an example does not fit."""
     try:
-        batch = collate([Example(r.example.structure, r.example.features) for r in some])
+        batch = collate([Example(one.example.structure, one.example.features) for one in some])
         rows = predictor.predict(batch.features, batch.structure)
     except IncidenceError as error:
         if len(some) > 1:
-            return [p for one in some for p in _predict(predictor, spec, [one], errors)]
+            return [p for one in some for p in _predict_batch(predictor, spec, [one], errors)]
         errors.append(IncidenceError(f"{some[0].name}: {error}"))
         return []
-    sizes = batch.structure.entry_ptr(task.at).diff().tolist() if task.at else [1] * len(some)
+    at = spec.task.at
+    sizes = batch.structure.entry_ptr(at).diff().tolist() if at else [1] * len(some)
     return [
         Prediction(
-            r.name,
+            record.name,
             part.tolist(),
-            _nodes(r, task.at),
-            r.properties,
-            r.columns if task.at == "i" else {},
-            spec.reader == GRAPH_TABLES,
+            _nodes(record, at),
+            record.properties,
+            record.columns if at == "i" else {},
+            has_names=spec.reader == GRAPH_TABLES,
         )
-        for r, part in zip(some, rows.split(sizes), strict=True)
+        for record, part in zip(some, rows.split(sizes), strict=True)
     ]
 
 
-def _nodes(read: Read, at: str) -> list[str]:
-    """The nodes of every entry of a tensor, as the file calls them; nothing for the whole structure."""
+def _nodes(record: Record, at: str) -> list[str]:
+    """Return the nodes of every entry of a tensor, by their names in the file."""
     if not at:
         return [""]
-    fixed, *members = read.example.structure.index(at)
-    entries: list[list[int]] = fixed.T.tolist() or [
-        [] for _ in range(read.example.structure.num_entries(at))
-    ]
+    structure = record.example.structure
+    fixed, *members = structure.index(at)
+    entries: list[list[int]] = fixed.T.tolist() or [[] for _ in range(structure.num_entries(at))]
     for nodes, owners in (part.tolist() for part in members):
         for node, owner in zip(nodes, owners, strict=True):
             entries[owner].append(node)
-    return [
-        " ".join(str(node) if read.nodes is None else read.nodes[node] for node in entry)
-        for entry in entries
+    names = record.nodes or [str(node) for node in range(structure.total_nodes)]
+    return [" ".join(names[node] for node in entry) for entry in entries]
+
+
+def table(task: Task, predictions: Sequence[Prediction]) -> str:
+    """Return predictions beside the columns of the files, as the text of a CSV file."""
+    rows = [
+        [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row]
+        for row in _rows(task, predictions)
     ]
+    return csv_text(rows)
 
 
-def table(task: Task, found: Sequence[Prediction]) -> str:
-    """Predictions as the text of a CSV file, beside what the files say; columns are called as in `predictions.csv`."""
-    head, *rows = _rows(task, found)
-    return csv_text(
-        [
-            head,
-            *([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in rows),
-        ]
-    )
-
-
-def as_json(task: Task, found: Sequence[Prediction], passed_over: Sequence[IncidenceError]) -> str:
-    """The same as one JSON object: a list of rows, and what was passed over."""
-    head, *rows = _rows(task, found)
-    told = {
+def as_json(
+    task: Task, predictions: Sequence[Prediction], passed_over: Sequence[IncidenceError]
+) -> str:
+    """Return the same as one JSON object, with why other examples were skipped."""
+    head, *rows = _rows(task, predictions)
+    content = {
         "predictions": [dict(zip(map(str, head), row, strict=True)) for row in rows],
         "passed_over": list(map(str, passed_over)),
     }
-    return json.dumps(told, indent=1)
+    return json.dumps(content, indent=1)
 
 
-def _rows(task: Task, found: Sequence[Prediction]) -> list[list[object]]:
-    """The names of the columns, then a row for each prediction."""
-    is_class, has_names = task.kind == "classification", any(one.has_names for one in found)
-    first = (
-        (["name", "file"] if len(found) > 1 else ["name"])
-        if has_names
-        else ["name", "entry", "nodes"]
-        if task.at
-        else ["name"]
-    )
-    own = list(dict.fromkeys(key for one in found for key in (*one.properties, *one.columns)))
-    made = [
-        f"predicted {name}" if task.kind == "regression" else f"p({name})" for name in task.names
-    ]
-    made = ["predicted", *made] if is_class else made  # as in predictions.csv
-    rows: list[list[object]] = [[*first, *apart(own, [*first, *made]), *made]]
-    for name, predicted, nodes, properties, columns, _ in found:
-        for number, (row, entry_nodes) in enumerate(zip(predicted, nodes, strict=True)):
-            called = [entry_nodes, name] if has_names else [name, number, entry_nodes]
-            told = [
-                columns[key][number] if key in columns else properties.get(key, "") for key in own
+def _rows(task: Task, predictions: Sequence[Prediction]) -> list[list[object]]:
+    """Return the names of the columns, as in `predictions.csv`, then a row for each prediction."""
+    is_class = task.kind == "classification"
+    first = _first_columns(task, predictions)
+    columns = list(dict.fromkeys(key for p in predictions for key in (*p.properties, *p.columns)))
+    word = "predicted {}" if task.kind == "regression" else "p({})"
+    last = [*(["predicted"] if is_class else []), *(word.format(name) for name in task.names)]
+    rows: list[list[object]] = [[*first, *unlike(columns, [*first, *last]), *last]]
+    for one in predictions:
+        for number, (row, nodes) in enumerate(zip(one.rows, one.nodes, strict=True)):
+            label = [nodes, one.name] if one.has_names else [one.name, number, nodes]
+            texts = [
+                one.columns[key][number] if key in one.columns else one.properties.get(key, "")
+                for key in columns
             ]
             best = [task.names[row.index(max(row))]] if is_class else []
-            rows.append([*called[: len(first)], *told, *best, *row])
+            rows.append([*label[: len(first)], *texts, *best, *row])
     return rows
+
+
+def _first_columns(task: Task, predictions: Sequence[Prediction]) -> list[str]:
+    if any(one.has_names for one in predictions):
+        return ["name", "file"] if len(predictions) > 1 else ["name"]
+    return ["name", "entry", "nodes"] if task.at else ["name"]

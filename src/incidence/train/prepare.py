@@ -1,4 +1,4 @@
-"""From a config to data and a model: what a run begins with."""
+"""`Experiment`: a config with nothing left open, with its data: what a run begins with."""
 
 from __future__ import annotations
 
@@ -7,250 +7,296 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
-from incidence.data import DATA_SETS, DataSet, Parts, load
+from incidence.data import DATA_SETS, DataSet, Parts, Split, load
 from incidence.data.lifts import LIFT_OPTIONS, lift_all
 from incidence.data.loading import load_whole
 from incidence.data.splitting import sizes_of
 from incidence.data.tables import listed
 from incidence.errors import IncidenceError
 from incidence.models import Predictor, find_preset, settings_of
+from incidence.structure.collate import collate
 from incidence.structure.example import Example
-from incidence.structure.examples import collate
 from incidence.structure.storage import arrays_of
 from incidence.train.batches import Batches, Order, training_batches
 from incidence.train.config import RECIPES, Config, read_options
-from incidence.train.fitting import for_model, options_for
-from incidence.train.folder import ModelSpec
-from incidence.train.recipes import recipe_within, with_metric
+from incidence.train.inputs import load_options, with_targets_of_model
+from incidence.train.model_spec import ModelSpec
+from incidence.train.recipes import transductive_recipe, with_metric
 
-__all__ = ["Prepared", "fingerprint", "loaded", "new_predictor", "prepare"]
+__all__ = ["Experiment", "fingerprint", "load_for", "new_predictor", "prepare"]
 
-_TOGETHER = 1024
-_LAYOUT = ("smiles", "nodes", "keys", "tables")
-"""Options that say what the user's own tables have."""
+_TOGETHER = 1024  # examples whose fingerprint is computed at once
+_LAYOUT_OPTIONS = ("smiles", "nodes", "keys", "tables")
+
+
+class Lift(NamedTuple):
+    """The name of a lift, with its options."""
+
+    name: str
+    options: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """A config with nothing left open, its data after the lift, the parts of its split, and the lift; `rows` are from before it."""
+class Experiment:
+    """A config with nothing left open, and its data.
+
+    Attributes:
+        config: The options.
+        data: The data after the lift.
+        parts: The examples of the parts of the split.
+        lift: The lift.
+        unlifted: The examples before the lift.
+    """
 
     config: Config
     data: DataSet
     parts: Parts
-    lift: str
-    lift_options: dict[str, Any]
-    rows: Sequence[Example] = ()
+    lift: Lift
+    unlifted: Sequence[Example] = ()
 
     def __repr__(self) -> str:
-        """A line, however large the data is."""
-        return f"Prepared({self.data.name!r}: {sizes_of(self.parts)}; {self.config.model} network, lift {self.lift})"
+        """Return a line, however large the data is."""
+        return (
+            f"Experiment({self.data.name!r}: {sizes_of(self.parts)}; {self.config.model} network,"
+            f" lift {self.lift.name})"
+        )
 
     @cached_property
     def batches(self) -> Batches:
-        """What the batches of training are made of."""
+        """The batches of training."""
         augment = self.data.augment if self.config.augment else None
         return training_batches(self.parts.train, self.data.task, self.config.neighbours, augment)
 
     @cached_property
     def spec(self) -> ModelSpec:
-        """What the model is, with a fingerprint of the data."""
+        """What the model is, with a fingerprint of the parts."""
         config, data = self.config, self.data
+        model = config.model or ""
+        is_rated = data.completion is not None and data.task.kind == "regression"
         return ModelSpec(
             data=config.data,
-            model=config.model or "",
-            settings=settings_of(config.model or "", config.settings()),
+            model=model,
+            settings=settings_of(model, config.settings()),
             in_channels={key: x.shape[1] for key, x in data.examples[0].features.items()},
             task=data.task,
             metric=data.metric,
-            offset=data.task.at
-            if data.completion is not None and data.task.kind == "regression"
-            else "",
+            offset=data.task.at if is_rated else "",
             reader=data.reader,
             reader_options=dict(data.reader_options),
-            lift=self.lift,
-            lift_options=self.lift_options,
+            lift=self.lift.name,
+            lift_options=self.lift.options,
             fingerprint=fingerprint(self.parts),
         )
 
-    def fingerprint(self) -> str:
-        """Of the data, whatever its parts are, and whatever is added to it for a model."""
-        return fingerprint(Parts(list(self.rows), [], []))
+    def data_fingerprint(self) -> str:
+        """Return a fingerprint of the data, whatever its parts are, and without the lift."""
+        return fingerprint(Parts(list(self.unlifted), [], []))
 
     @property
     def predicted(self) -> str:
-        """What is predicted, as the data calls it."""
+        """What is predicted, in words."""
         task = self.data.task
         if task.kind != "classification":
             return listed(task.names)
+        count = f"{len(task.names)} classes"
+        return f"{task.target} ({count})" if task.target else count
+
+    def describe(self) -> str:
+        """Return a line about the data, the target and the model."""
+        train, validation, test = (f"{len(rows):,}" for rows in self.data.split(self.config.split))
         return (
-            f"{task.target} ({len(task.names)} classes)"
-            if task.target
-            else f"{len(task.names)} classes"
+            f"{self.data.name}: {train} rows to train on, {validation} to validate on, {test} to"
+            f" test on; predicting {self.predicted}; model: {self.config.model}"
         )
 
-    def told(self) -> str:
-        """A line about what is learned from what."""
-        train, *others = (f"{len(rows):,}" for rows in self.data.split(self.config.split))
-        counts = [
-            f"{train} rows to train on",
-            *(f"{n} to {word} on" for word, n in zip(("validate", "test"), others, strict=True)),
-        ]
-        return f"{self.data.name}: {', '.join(counts)}; predicted: {self.predicted}; model: {self.config.model}"
 
+def load_for(config: Config, what: Any, model: ModelSpec | None = None, **given: Any) -> DataSet:
+    """Load data with the options of a config that concern data.
 
-def loaded(config: Config, what: Any, model: ModelSpec | None = None, **given: Any) -> DataSet:
-    """Data of any kind, with the options of a config that are about data; for a model that is there already, as that model needs it.
-
-    What is given beside a config wins over it.
+    Args:
+        config: The config.
+        what: The data, as users name it.
+        model: A model that exists, for which the data is read.
+        given: Options of `inc.data.load` that win over those of the config.
     """
     if isinstance(what, DataSet):
         return what
-    options = {
-        key: value
-        for key, value in read_options(config.data_options or ()).items()
-        if key not in LIFT_OPTIONS
-    }
-    options |= {key: value for key in _LAYOUT if (value := getattr(config, key)) is not None}
-    options |= {} if model is None else options_for(model, what)
-    about = {
+    options: dict[str, Any] = {
         "target": config.target,
         "folder": config.folder,
         "reader": config.reader,
         "task": config.task,
         "seed": config.data_seed,
     }
-    return load_whole(what, **{**about, **options, **given})
+    for key, value in read_options(config.data_options or ()).items():
+        if key not in LIFT_OPTIONS:
+            options[key] = value
+    for key in _LAYOUT_OPTIONS:
+        if getattr(config, key) is not None:
+            options[key] = getattr(config, key)
+    if model is not None:
+        options |= load_options(model, what)
+    return load_whole(what, **{**options, **given})
 
 
 def prepare(
     config: Config, data: DataSet | None = None, model: ModelSpec | None = None
-) -> Prepared:
-    """Loads the data, if it is not at hand, and fills in what is left open: what its recipe says, then the preset of the model.
+) -> Experiment:
+    """Return an experiment: load the data, fill open options, and lift the data.
 
-    Data for a model that is there already is read as that model needs it.
+    The recipe of the data fills open options first, then the preset of the model.
+
+    Args:
+        config: The config.
+        data: The data, if it is loaded already.
+        model: A model that exists, for which the data is read.
+
+    Raises:
+        IncidenceError: The data cannot be loaded, or does not fit the options.
     """
-    is_in_hand = (
-        data is not None and data.name == config.data
-    )  # a folder here that is called so has nothing to do with it
-    data = loaded(config, config.data if data is None else data, model)
-    data = load(
+    whole = load_for(config, config.data if data is None else data, model)
+    whole = _with_parts(whole, config)
+    if model is not None:
+        whole = with_targets_of_model(whole, model)
+    _assert_learnable(whole, config)
+    if config.metric is not None:
+        whole = with_metric(whole, config.metric)
+    split = whole.split(config.split)
+    filled = config.with_recipe(_recipe(whole, split, config))
+    if not len(split.train):
+        raise IncidenceError(
+            f"split {config.split} of {config.data!r} has no training data: it is there for"
+            " comparison, not for training."
+        )
+    lift = _lift(filled, whole)
+    lifted = _lifted(whole, lift)
+    # a file or folder that is called as data at hand has nothing to do with it
+    is_at_hand = data is not None and data.name == config.data
+    settings = settings_of(filled.model or "", filled.settings())
+    filled = filled.replace(**settings, **_absolute_paths(filled, is_at_hand))
+    return Experiment(filled, lifted, lifted.parts(split), lift, whole.examples)
+
+
+def _with_parts(data: DataSet, config: Config) -> DataSet:
+    return load(
         data,
         validation=config.validation,
         seed=config.data_seed,
         cv=config.cv,
         groups=config.groups,
     )
-    data = data if model is None else for_model(data, model)
-    kind = "links" if data.task.ranks else data.task.kind
-    if config.task not in (None, kind, "classification" if kind == "multilabel" else kind):
-        has = f"the targets of {config.data!r} are for {kind}"
+
+
+def _assert_learnable(data: DataSet, config: Config) -> None:
+    """Refuse data for another task than the given one, and targets that are all the same."""
+    task = data.task
+    kind = "links" if task.ranks else task.kind
+    general = "classification" if kind == "multilabel" else kind
+    if config.task not in (None, kind, general):
         raise IncidenceError(
-            f"the task is {config.task}, and {has}: leave out --task, or change the data."
+            f"the task is {config.task}, and the targets of {config.data!r} are for {kind}: leave"
+            " out --task, or change the data."
         )
-    only = _only_target(data)
-    if only is not None:
+    only = ""
+    if task.kind == "classification":
+        if len(task.names) < 2:
+            only = f"one class only, {task.names[0]!r}"
+    else:
+        rows = [task.rows(one).reshape(-1, len(task.names)) for one in data.examples]
+        known = [column[~column.isnan()] for column in torch.cat(rows).T]
+        if all(len(column) > 1 and bool((column == column[0]).all()) for column in known):
+            only = f"one value only, {float(known[0][0]):g}"
+    if only:
         raise IncidenceError(
             f"{data.name}: there is {only}, so nothing to learn: see what --target is."
         )
-    if config.metric is not None:
-        data = with_metric(data, config.metric)
+
+
+def _recipe(data: DataSet, split: Split, config: Config) -> dict[str, Any]:
+    """Return the options that fit the data; those of a named data set win."""
     named = DATA_SETS[config.data].recipe if config.data in DATA_SETS else {}
-    split = data.split(config.split)
-    config = config.with_recipe(
-        {**RECIPES.get(data.reader, RECIPES["example"]), **recipe_within(data, split), **named}
-    )
-    lift_options = {
+    of_reader = RECIPES.get(data.reader, RECIPES["example"])
+    return {**of_reader, **transductive_recipe(data, split), **named}
+
+
+def _lift(config: Config, data: DataSet) -> Lift:
+    """Return the lift that a model needs, unless the data has all its tensors."""
+    name = config.lift
+    if name is None:
+        preset = find_preset(config.model or "")
+        has = {Pattern(key) for key in data.examples[0].features}
+        needs = EquivariantMap(f"{preset.inputs} -> ").inputs if preset.inputs else None
+        name = "none" if needs is not None and has.issuperset(needs) else preset.lift
+    options = {
         key: value
         for key, value in read_options(config.data_options or ()).items()
         if key in LIFT_OPTIONS
     }
-    preset, lift = find_preset(config.model or ""), config.lift
-    if lift is None:  # none if the data has all the tensors of the model
-        given = {Pattern(key) for key in data.examples[0].features}
-        lift = (
-            "none"
-            if preset.inputs and given.issuperset(EquivariantMap(f"{preset.inputs} -> ").inputs)
-            else preset.lift
-        )
-    if config.max_size is not None and lift != "none":
-        lift_options["max_size"] = config.max_size
-    if not len(split.train):
+    if config.max_size is not None and name != "none":
+        options["max_size"] = config.max_size
+    return Lift(name, options)
+
+
+def _lifted(data: DataSet, lift: Lift) -> DataSet:
+    if lift == Lift("none", {}):
+        return data
+    if data.completion is not None:
         raise IncidenceError(
-            f"split {config.split} of {config.data!r} has no training data: it is there for comparison, not for training."
+            f"what is known of {data.name!r} changes from part to part, so it has no lift: leave"
+            " out --lift and --max-size."
         )
-    if data.completion is not None and (lift != "none" or lift_options):
-        raise IncidenceError(
-            f"what is known of {config.data!r} changes from part to part, so it has no lift: leave out --lift and --max-size."
-        )
-    rows = data.examples
-    if lift != "none" or lift_options:
-        data = replace(data, examples=lift_all(list(data.examples), lift, **lift_options))
-    # Paths that lead to the data from anywhere: a run may be resumed elsewhere.
-    paths = {
-        key: Path(path).expanduser()
-        for key, path in (("folder", config.folder), ("data", config.data))
-        if path is not None
-    }
-    if is_in_hand or config.data in DATA_SETS or not paths["data"].exists():
-        del paths["data"]
-    absolute: dict[str, Any] = {key: str(path.resolve()) for key, path in paths.items()}
-    for key, paths_of_tables in (("nodes", config.nodes), ("tables", config.tables)):
-        if paths_of_tables is not None:
-            absolute[key] = tuple(
-                str(Path(path).expanduser().resolve()) for path in paths_of_tables
-            )
-    config = config.replace(**settings_of(config.model or "", config.settings()), **absolute)
-    return Prepared(config, data, data.parts(split), lift, lift_options, rows)
+    return replace(data, examples=lift_all(list(data.examples), lift.name, **lift.options))
 
 
-def _only_target(data: DataSet) -> str | None:
-    """What all examples have in common that should tell them apart; None where they differ."""
-    if data.task.kind == "classification":
-        return f"one class only, {data.task.names[0]!r}" if len(data.task.names) < 2 else None
-    rows = torch.cat(
-        [data.task.rows(example).reshape(-1, len(data.task.names)) for example in data.examples]
-    )
-    known = [column[~column.isnan()] for column in rows.T]
-    is_same = all(len(column) > 1 and bool((column == column[0]).all()) for column in known)
-    return f"one value only, {float(known[0][0]):g}" if is_same else None
+def _absolute_paths(config: Config, is_at_hand: bool) -> dict[str, Any]:
+    """Return the paths in a config as absolute ones: a run may be resumed elsewhere."""
+    paths: dict[str, Any] = {}
+    if config.folder is not None:
+        paths["folder"] = _absolute(config.folder)
+    is_path = not is_at_hand and config.data not in DATA_SETS
+    if is_path and Path(config.data).expanduser().exists():
+        paths["data"] = _absolute(config.data)
+    for key in ("nodes", "tables"):
+        if getattr(config, key) is not None:
+            paths[key] = tuple(map(_absolute, getattr(config, key)))
+    return paths
 
 
-def new_predictor(prepared: Prepared) -> Predictor:
-    """A predictor with fresh weights, scaled to the training data."""
-    config, train, task = prepared.config, prepared.parts.train, prepared.data.task
+def _absolute(path: str) -> str:
+    return str(Path(path).expanduser().resolve())
+
+
+def new_predictor(experiment: Experiment) -> Predictor:
+    """Return a predictor with fresh weights, scaled to the training data."""
+    config, train, task = experiment.config, experiment.parts.train, experiment.data.task
     torch.manual_seed(config.seed)
-    predictor = prepared.spec.build()
-    predictor.fit_scales([e.features for e in train], [task.rows(e) for e in train])
-    first = next(
-        iter(Order(len(prepared.batches), config.batch_size, config.seed))
-    )  # the first in a file are often alike
-    batch = training_batches(train, task, config.neighbours)[first]
+    predictor = experiment.spec.build()
+    predictor.fit_scales([one.features for one in train], [task.rows(one) for one in train])
+    # a random batch, as the first examples of a file are often alike
+    chosen = next(iter(Order(len(experiment.batches), config.batch_size, config.seed)))
+    batch = training_batches(train, task, config.neighbours)[chosen]
     return predictor.calibrate(batch.features, batch.structure)
 
 
 def fingerprint(parts: Parts) -> str:
-    """Some letters that change with any structure, feature or target, with the parts and with their order."""
+    """Return a text that changes with any structure, feature or target, and with the parts."""
     digest = blake2b(digest_size=16)
     for part in parts:
         digest.update(f"a part of {len(part)}".encode())
         for start in range(0, len(part), _TOGETHER):
             batch = collate(part[start : start + _TOGETHER])
-            target = (
-                batch.target
-                if isinstance(batch.target, dict)
-                else {}
-                if batch.target is None
-                else {"": batch.target}
-            )
+            target = batch.target if isinstance(batch.target, dict) else {"": batch.target}
             arrays = arrays_of(batch.structure)
             arrays |= {f"feature {key}": x.cpu().numpy() for key, x in batch.features.items()}
-            arrays |= {f"target {key}": x.cpu().numpy() for key, x in target.items()}
+            for key, y in target.items():
+                if y is not None:
+                    arrays[f"target {key}"] = y.cpu().numpy()
             for key, array in arrays.items():
                 digest.update(f"{key} {array.dtype} {array.shape}".encode())
                 digest.update(array.tobytes())

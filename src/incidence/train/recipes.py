@@ -1,4 +1,4 @@
-"""Options that fit data rather than its kind of files: what one structure with known and unknown entries needs, and which metric counts."""
+"""Options that fit the data itself: what one structure with known and unknown entries needs."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.data import DataSet, Split
 from incidence.errors import IncidenceError
-from incidence.train.agreement import agreement
-from incidence.train.evaluate import metrics_of
+from incidence.structure.incidences import incidences
+from incidence.train.metrics import metrics_of
 
-__all__ = ["recipe_within", "with_metric"]
+__all__ = ["agreement", "transductive_recipe", "with_metric"]
 
-_WITHIN = {"epochs": 200, "lr": 1e-2, "warmup": 0.0, "schedule": "constant"}
+_TRANSDUCTIVE = {"epochs": 200, "lr": 1e-2, "warmup": 0.0, "schedule": "constant"}
 _NODES = {"model": "nodes", "scale": "columns"}
 _DIFFUSION = {"model": "diffusion", "optimizer": "adam", "weight_decay": 5e-4, "clip": 0.0}
+# From this agreement of neighbours on, averages over neighbours do better than layers that learn
+# what neighbours mean; docs/nodes.md has the measurements.
 _ALIKE = 0.4
-"""The agreement of neighbours from which averages over them do better than what a network learns of them; see docs/nodes.md."""
 _COMPLETION = {
     "model": "completion",
     "epochs": 40,
@@ -28,51 +30,46 @@ _COMPLETION = {
     "lr": 5e-3,
     "weight_decay": 1e-2,
 }
-_WATCHED = {"keep": "best", "patience": 100}
-"""With a validation part."""
+_WITH_VALIDATION = {"keep": "best", "patience": 100}
+_LEAST_PAIRS = 100  # tell an agreement to a twentieth; fewer tell nothing
 
 
-def recipe_within(data: DataSet, split: Split) -> Mapping[str, Any]:
-    """Options for data that is learned within; none for other data.
+def transductive_recipe(data: DataSet, split: Split) -> Mapping[str, Any]:
+    """Return options for transductive data; none for other data.
 
-    With fewer known rows than features, entries are mapped on their own and averaged over neighbours, weights decay, and features drop
-    out: a network that had to learn what neighbours mean would remember the rows instead. With more, or where the known labels show that
-    neighbours are not alike, there are layers that learn what neighbours mean, but none that pools over the whole structure.
+    With fewer known rows than features, a network that learns what neighbours mean would remember
+    the rows instead. Then entries are mapped one by one and averaged over neighbours, with weight
+    decay and dropout of features. With more rows, or where the known labels show that neighbours
+    are not alike, layers learn what neighbours mean. No layer pools over the whole structure.
     """
     if not data.is_transductive:
         return {}
+    watched = _WITH_VALIDATION if len(split.validation) else {}
     if data.completion is not None:
-        return {**_COMPLETION, **(_WATCHED if len(split.validation) else {})}
+        return {**_COMPLETION, **watched}
     features = data.examples[0].features
-    is_few = len(split.train) < max((x.shape[1] for x in features.values()), default=0)
-    found = agreement(data, split.train) if is_few else None
-    chosen = (
-        _diffusion(features)
-        if is_few and (found is None or found >= _ALIKE)
-        else _nodes(features, is_few)
-    )
-    return {**_WITHIN, **chosen, **(_WATCHED if len(split.validation) else {})}
+    has_few_rows = len(split.train) < max((x.shape[1] for x in features.values()), default=0)
+    alike = agreement(data, split.train) if has_few_rows else None
+    if has_few_rows and (alike is None or alike >= _ALIKE):
+        are_counts = any(map(_are_counts, features.values()))
+        chosen = {**_DIFFUSION, "scale": "rows" if are_counts else "columns"}
+    else:
+        chosen = _nodes_recipe(features, has_few_rows)
+    return {**_TRANSDUCTIVE, **chosen, **watched}
 
 
-def _diffusion(features: Mapping[str, Tensor]) -> dict[str, Any]:
-    return {
-        **_DIFFUSION,
-        "scale": "rows" if any(map(_are_counts, features.values())) else "columns",
-    }
+def _nodes_recipe(features: Mapping[str, Tensor], has_few_rows: bool) -> dict[str, Any]:
+    recipe: dict[str, Any] = dict(_NODES)
+    if has_few_rows:
+        recipe["dropout"] = 0.5
+    # entries that join nodes are hidden tensors only if they say more than that they exist
+    if any(_distinguishes_links(Pattern(key), x) for key, x in features.items()):
+        recipe["through"] = ", ".join(features)
+    return recipe
 
 
-def _nodes(features: Mapping[str, Tensor], is_few: bool) -> dict[str, Any]:
-    """Half of all channels drop out where labels are few; what joins nodes is hidden, too, where it says more than that it is there."""
-    says_more = any(_says_more(Pattern(key), x) for key, x in features.items())
-    return {
-        **_NODES,
-        **({"dropout": 0.5} if is_few else {}),
-        **({"through": ", ".join(features)} if says_more else {}),
-    }
-
-
-def _says_more(pattern: Pattern, x: Tensor) -> bool:
-    """Whether entries that join nodes differ from each other, or have an order."""
+def _distinguishes_links(pattern: Pattern, x: Tensor) -> bool:
+    """Return whether entries that join nodes have different features, or an order."""
     if not pattern.is_open and len(pattern.letters) < 2:
         return False
     sorts = [[one.sort for one in orbit.classes] for orbit in pattern.orbits]
@@ -81,12 +78,62 @@ def _says_more(pattern: Pattern, x: Tensor) -> bool:
 
 
 def _are_counts(x: Tensor) -> bool:
-    """Whether features are like counts of words: many columns, none below 0 and most of them 0."""
+    """Return whether features are like counts of words: many columns, mostly 0, none negative."""
     return x.shape[1] > 1 and bool((x >= 0).all()) and float((x != 0).float().mean()) < 0.2
 
 
+def agreement(data: DataSet, rows: Tensor) -> float | None:
+    r"""Return how much more often neighbours have the same label than by chance, at most 1.
+
+    Of all pairs of nodes that have an entry in common, those count whose labels are both known.
+    With a the share of pairs with equal labels, and c the sum of the squares of the shares of the
+    classes among their nodes, it is $(a - c) / (1 - c)$.
+
+    Args:
+        data: One structure with classes of its nodes.
+        rows: The nodes whose labels are known.
+
+    Returns:
+        The agreement; None if fewer than 100 pairs are known, or the targets are no classes of
+        nodes.
+
+    Example:
+        >>> from incidence.data import load
+        >>> from incidence.structure import Example, Structure
+        >>> nodes = torch.arange(200)
+        >>> ring = Structure(200, {"{i j}": torch.stack([nodes, (nodes + 1) % 200])})
+        >>> ones = {"i": torch.ones(200, 1), "{i j}": torch.ones(200, 1)}
+        >>> halves = Example(ring, ones, {"i": (nodes < 100).long()})
+        >>> round(agreement(load(halves), nodes), 2)
+        0.98
+    """
+    example, at = data.examples[0], Pattern(data.task.at)
+    links = [p for p in map(Pattern, example.features) if p.is_open or len(p.letters) > 1]
+    are_of_nodes = not at.name and not at.is_open and len(at.letters) == 1
+    if data.task.kind != "classification" or not are_of_nodes or not links:
+        return None
+    structure, labels = example.structure, data.task.rows(example)
+    num_classes = len(data.task.names)
+    first = structure._node_offsets[at.sorts[at.letters[0]]]
+    known = torch.zeros(structure.total_nodes, num_classes, dtype=torch.float64)
+    known[first + rows] = torch.nn.functional.one_hot(labels[rows], num_classes).double()
+    lists = incidences(structure, links)
+    sizes = lists.entry_ptr.diff()
+    owner = torch.arange(len(sizes)).repeat_interleave(sizes)
+    # how many nodes of each class an entry has
+    counts = known.new_zeros(len(sizes), num_classes).index_add_(0, owner, known[lists.nodes])
+    others = counts.sum(1, keepdim=True) - 1  # (entries, 1)
+    num_pairs, num_equal = (counts * others).sum(), (counts * (counts - 1)).sum()  # both ways
+    if num_pairs < 2 * _LEAST_PAIRS:
+        return None
+    chance = ((counts * others).sum(0) / num_pairs).square().sum()
+    if chance >= 1:
+        return 1.0
+    return float((num_equal / num_pairs - chance) / (1 - chance))
+
+
 def with_metric(data: DataSet, metric: str) -> DataSet:
-    """The same data with another metric that counts.
+    """Return the data set with another main metric.
 
     Raises:
         IncidenceError: Its task has no such metric.

@@ -1,8 +1,7 @@
-"""A run from start to end: train, resume, and what is made of the result; its lock, its threads, and silence around it."""
+"""A run from start to end: train, resume, and write the results."""
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import shutil
@@ -18,15 +17,18 @@ from typing import Any
 import torch
 
 from incidence.errors import IncidenceError
+from incidence.files import disk_trouble
 from incidence.models import Predictor
 from incidence.notebook import html_of
 from incidence.train import checkpoint
 from incidence.train.config import Config
-from incidence.train.evaluate import Evaluation, blind_words, evaluate
-from incidence.train.folder import RunFolder, disk_trouble, read_json, short, write
+from incidence.train.evaluate import evaluate
+from incidence.train.evaluation import Evaluation, describe_baseline
 from incidence.train.launch import is_first
+from incidence.train.model_spec import in_one_line
 from incidence.train.module import Training
-from incidence.train.prepare import Prepared, loaded, new_predictor, prepare
+from incidence.train.prepare import Experiment, load_for, new_predictor, prepare
+from incidence.train.run_folder import RunFolder, read_json, write
 from incidence.train.trainer import History, Progress, new_trainer
 
 try:
@@ -38,21 +40,33 @@ __all__ = ["Interrupted", "Run", "resume", "train"]
 
 
 class Interrupted(KeyboardInterrupt):
-    """The user stopped a run, which can be resumed from its folder; `words` say how, if it was one of several."""
+    """The user stopped a run.
 
-    def __init__(self, folder: RunFolder, words: str = "") -> None:
-        super().__init__(
-            f"stopped; go on with: {words or f'incidence train --resume {folder.path}'}"
-        )
+    Args:
+        folder: The folder of the run.
+        command: The command that continues it.
+    """
+
+    def __init__(self, folder: RunFolder, command: str = "") -> None:
+        command = command or f"incidence train --resume {folder.path}"
+        super().__init__(f"stopped; continue with: {command}")
         self.folder = folder
 
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: its folder, what it began with, the model, how well it does, and a row of metrics for each epoch."""
+    """A finished run.
+
+    Attributes:
+        folder: Its folder.
+        experiment: Its options and data.
+        predictor: The trained network.
+        evaluation: Predictions and metrics of every part.
+        history: A row of metrics for each epoch.
+    """
 
     folder: RunFolder
-    prepared: Prepared
+    experiment: Experiment
     predictor: Predictor
     evaluation: Evaluation
     history: list[dict[str, float]]
@@ -60,20 +74,21 @@ class Run:
     _repr_html_ = html_of
 
     def __repr__(self) -> str:
-        """Where it is, and how well it does."""
+        """Return the folder, and how well the network does."""
         count = len(self.history)
-        return f"Run({str(self.folder.path)!r}: {self.evaluation.line()}; {count} epoch{'s' * (count != 1)})"
+        epochs = f"{count} epoch{'s' * (count != 1)}"
+        return f"Run({str(self.folder.path)!r}: {self.evaluation.line()}; {epochs})"
 
 
 def train(
     options: Mapping[str, Any] | Config | None = None, data: Any = None, is_shown: bool = False
 ) -> Run | None:
-    """Trains a network and keeps everything in a new folder.
+    """Train a network, and write all results to a new folder.
 
     Args:
-        options: Of `Config`; what is left out is decided by the recipe of the data.
-        data: Anything that `inc.data.load` takes, in place of what the options name.
-        is_shown: Whether to show progress.
+        options: Options of `Config`; the recipe of the data decides those that are left out.
+        data: Anything that `inc.data.load` takes, in place of the option `data`.
+        is_shown: Whether to print progress.
 
     Returns:
         The run; None in processes other than the first.
@@ -82,28 +97,21 @@ def train(
         IncidenceError: The options, the data or the disk do not allow it.
         Interrupted: The user stopped it.
     """
-    given = {} if isinstance(options, Config) else dict(options or {})
-    if data is None and not isinstance(given.get("data", ""), str):
-        data = given.pop("data")
-    config = options if isinstance(options, Config) else Config(**given)
-    if isinstance(data, (str, PathLike)):
-        config, data = config.replace(data=fspath(data)), None
-    elif data is not None:
-        data = loaded(config, data)
-        config = Config(**{"data": data.name, **config.given()})
+    config, data = _config_and_data(options, data)
     with _threads(config.threads):
-        prepared = prepare(config, data)
-        if config.augment and prepared.data.augment is None:
+        experiment = prepare(config, data)
+        if config.augment and experiment.data.augment is None:
             raise IncidenceError(
-                f"there is no way to change {config.data!r} a little, as there is for named data sets of meshes: leave out --augment."
+                f"{config.data!r} cannot be changed at random, which only named data sets of meshes"
+                " allow: leave out --augment."
             )
-        folder = (
-            RunFolder.new(config.out, config.data) if is_first() else RunFolder(Path(os.devnull))
-        )
+        folder = RunFolder(Path(os.devnull))
+        if is_first():
+            folder = RunFolder.new(config.out, config.data)
         try:
-            job = _Job(folder, prepared, is_shown)
+            job = _Job(folder, experiment, is_shown)
             if is_first():
-                folder.start(prepared.config, prepared.spec)
+                folder.start(experiment.config, experiment.spec)
         except BaseException:  # it has not begun: nothing must stand in the way of the next try
             if is_first():
                 shutil.rmtree(folder.path, ignore_errors=True)
@@ -112,53 +120,69 @@ def train(
             return job.run()
 
 
+def _config_and_data(options: Mapping[str, Any] | Config | None, data: Any) -> tuple[Config, Any]:
+    """Return the config, and loaded data unless the config names it."""
+    if not isinstance(options, Config):
+        given = dict(options or {})
+        if data is None and not isinstance(given.get("data", ""), str):
+            data = given.pop("data")
+        options = Config(**given)
+    if isinstance(data, (str, PathLike)):
+        return options.replace(data=fspath(data)), None
+    if data is None:
+        return options, None
+    loaded = load_for(options, data)
+    return Config(**{"data": loaded.name, **options.given()}), loaded
+
+
 def resume(
     path: Path | str, data: Any = None, is_shown: bool = False, epochs: int | None = None
 ) -> Run | None:
-    """Goes on with a run that was stopped or killed, and ends with the same weights as if it had not been.
+    """Continue a run that was stopped or killed; it ends with the same weights as without the stop.
 
     Args:
-        path: Its folder.
-        data: What the run was given, if it was no name or path.
-        is_shown: Whether to show progress.
-        epochs: How many the run is to have in all, if more than it was begun for: the learning rate then follows the schedule of the
-            longer run from where it is.
+        path: The folder of the run.
+        data: The data that the run was given, if that was no name or path.
+        is_shown: Whether to print progress.
+        epochs: The number of epochs in all, if more than the run was started for. The learning
+            rate then follows the schedule of the longer run.
 
     Raises:
-        IncidenceError: The folder is of no run, its checkpoint is damaged or of another model, or the run is for more epochs than asked.
+        IncidenceError: It is no folder of a run, its checkpoint is damaged or of another model, or
+            the run is for more epochs.
         Interrupted: The user stopped it again.
     """
     folder = RunFolder.open(Path(path))
-    begun = folder.read_config()
-    if epochs is not None and epochs < begun.epochs:
+    started = folder.read_config()
+    if epochs is not None and epochs < started.epochs:
         raise IncidenceError(
-            f"the run in {folder.path} is for {begun.epochs} epochs: a run goes on with as many or more; got {epochs}."
+            f"the run in {folder.path} is for {started.epochs} epochs: a run continues for as many"
+            f" or more; got {epochs}."
         )
-    config = begun if epochs is None else begun.replace(epochs=epochs)
+    config = started if epochs is None else started.replace(epochs=epochs)
     with _threads(config.threads), _locked(folder):
-        prepared = prepare(config, None if data is None else loaded(config, data))
-        told = folder.read_spec().plain()
-        prepared.spec.assert_same(
-            told,
-            f"the data or the version of the library has changed since {folder.path} was begun",
+        experiment = prepare(config, None if data is None else load_for(config, data))
+        experiment.spec.assert_same(
+            folder.read_spec().plain(),
+            f"the data or the version of the library has changed since {folder.path} was started",
         )
         if is_first():
             folder.clean()
-            if config.epochs != begun.epochs:
-                folder.prolong(prepared.config)
-        if folder.last.exists():
-            content = checkpoint.read(folder.last, checkpoint.RESUMABLE)
-            prepared.spec.assert_same(
-                content["incidence"], f"{folder.last} belongs to another model"
-            )
-        return _Job(
-            folder, prepared, is_shown, start=folder.last if folder.last.exists() else None
-        ).run()
+            if config.epochs != started.epochs:
+                folder.prolong(experiment.config)
+        start = folder.last if folder.last.exists() else None
+        if start is not None:
+            content = checkpoint.read(start, checkpoint.RESUMABLE)
+            experiment.spec.assert_same(content["incidence"], f"{start} belongs to another model")
+        return _Job(folder, experiment, is_shown, start).run()
 
 
 @contextmanager
 def _locked(folder: RunFolder) -> Iterator[None]:
-    """Keeps other runs out of a folder, by a lock that the kernel gives back however the process ends; processes of one run share it."""
+    """Refuse a second run in a folder.
+
+    The kernel gives the lock back however the process ends. The processes of one run share it.
+    """
     if not is_first():
         yield
         return
@@ -172,7 +196,7 @@ def _locked(folder: RunFolder) -> Iterator[None]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise IncidenceError(
-                f"another process trains in {folder.path}: wait for its end, or start a run of its own."
+                f"another process trains in {folder.path}: wait for its end, or start another run."
             ) from error
         except OSError:  # a disk without locks
             pass
@@ -181,7 +205,7 @@ def _locked(folder: RunFolder) -> Iterator[None]:
 
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
-    """Lets torch use so many threads, and as many as before in the end."""
+    """Let torch use some number of threads, and as many as before in the end."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -192,7 +216,7 @@ def _threads(count: int) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Lightning tells much that is of no use to the person who trains."""
+    """Silence Lightning, which prints much that is of no use to the person who trains."""
     loggers = [
         logging.getLogger(f"lightning.{name}")
         for name in ("pytorch", "fabric", "pytorch.utilities.rank_zero")
@@ -209,8 +233,8 @@ def _quiet() -> Iterator[None]:
             one.setLevel(level)
 
 
-def _earlier(folder: RunFolder) -> float:
-    """The seconds of a run that was finished before and goes on."""
+def _earlier_seconds(folder: RunFolder) -> float:
+    """Return the seconds of a run that was finished before, and continues."""
     try:
         return float(read_json(folder.metrics).get("seconds", 0.0))
     except (ValueError, TypeError):
@@ -218,81 +242,56 @@ def _earlier(folder: RunFolder) -> float:
 
 
 class _Job:
-    """All that a run needs, made before anything is written: what cannot be done is refused here."""
+    """All that a run needs, made before anything is written.
+
+    Args:
+        folder: The folder of the run.
+        experiment: Its options and data.
+        is_shown: Whether to print progress.
+        start: The checkpoint to continue from.
+
+    Raises:
+        IncidenceError: The run cannot be done.
+    """
 
     def __init__(
-        self, folder: RunFolder, prepared: Prepared, is_shown: bool, start: Path | None = None
+        self, folder: RunFolder, experiment: Experiment, is_shown: bool, start: Path | None = None
     ) -> None:
-        config, task, train = prepared.config, prepared.data.task, prepared.parts.train
-        if not any(bool(task.is_known(task.rows(e)).any()) for e in train):
+        _assert_trainable(experiment)
+        self.folder, self.experiment, self.start = folder, experiment, start
+        self.predictor = new_predictor(experiment) if start is None else experiment.spec.build()
+        if experiment.config.neighbours is not None and self.predictor.net.reach is None:
             raise IncidenceError(
-                f"none of the training examples of {config.data!r} has a target: there is nothing to learn from."
+                "--neighbours is for networks without global operations, and this one has some:"
+                " add --operations local."
             )
-        world = config.devices * config.machines
-        count = len(prepared.batches)
-        if count < world:
-            what = "examples" if config.neighbours is None else "nodes"
-            raise IncidenceError(
-                f"{count} {what} cannot be shared by {world} processes: use fewer --devices."
-            )
-        self.folder, self.prepared, self.start = folder, prepared, start
-        self.predictor = new_predictor(prepared) if start is None else prepared.spec.build()
-        if config.neighbours is not None and self.predictor.net.reach is None:
-            raise IncidenceError(
-                "--neighbours is for networks that only look near by, and this one looks at all: add --operations local."
-            )
-        self.history, self.progress = History(folder.history, _earlier(folder)), Progress(is_shown)
-        self.module = Training(self.predictor, prepared)
+        self.history = History(folder.history, _earlier_seconds(folder))
+        self.progress = Progress(is_shown)
+        self.module = Training(self.predictor, experiment)
         with _quiet():
-            self.trainer = new_trainer(prepared, folder, [self.history, self.progress])
+            self.trainer = new_trainer(experiment, folder, [self.history, self.progress])
 
     def run(self) -> Run | None:
-        """Trains, from a checkpoint if there is one; writes the model, then what is made of it."""
-        folder, config, data = self.folder, self.prepared.config, self.prepared.data
+        """Train, then write the model and the results; None in processes other than the first."""
         if self.progress.is_shown and is_first():
-            print(self.prepared.told(), file=sys.stderr, flush=True)
+            print(self.experiment.describe(), file=sys.stderr, flush=True)
         with _quiet():
             self._fit()
         if not self.trainer.is_global_zero:
             return None
-        if config.keep == "best":
-            best = checkpoint.read(folder.best, ["state_dict"])["state_dict"]
-            try:
-                self.module.load_state_dict(best)
-            except (RuntimeError, TypeError, AttributeError) as error:
-                raise IncidenceError(
-                    f"{folder.best} has not the weights of this model: {short(error)}."
-                ) from error
-        seconds, epochs = round(self.history.seconds, 2), len(self.history.rows)
-        about = {
-            "data": config.data,
-            "baseline": blind_words(data, data.metric),
-            "seconds": seconds,
-            "epochs": epochs,
-        }
+        if self.experiment.config.keep == "best":
+            self._load_best()
         predictor = self.predictor.cpu().eval()
-        folder.save_weights(predictor, self.prepared.spec)
-        if data.completion is not None:
-            folder.save_known(data.completion)
-        evaluation = evaluate(
-            predictor, data, data.split(config.split), self.prepared.parts, config.batch_size
-        )
-        about["fingerprint"] = self.prepared.fingerprint()
-        metrics = {
-            **about,
-            "parameters": sum(p.numel() for p in predictor.parameters()),
-            **evaluation.metrics(),
-        }
-        write(folder.metrics, json.dumps(metrics, indent=1, allow_nan=False) + "\n")
-        write(folder.predictions, evaluation.table())
-        return Run(folder, self.prepared, predictor, evaluation, self.history.rows)
+        self.folder.save_weights(predictor, self.experiment.spec)
+        evaluation = self._write_results(predictor)
+        return Run(self.folder, self.experiment, predictor, evaluation, self.history.rows)
 
     def _fit(self) -> None:
         try:
             self.trainer.fit(self.module, ckpt_path=self.start, weights_only=True)
         except SystemExit as error:  # what Lightning makes of Ctrl-C
             raise Interrupted(self.folder) from error
-        except OSError as error:  # of a log; checkpoints and tables say so themselves
+        except OSError as error:  # of a log; checkpoints and tables have better messages
             raise IncidenceError(
                 disk_trouble(Path(error.filename or self.folder.path), error)
             ) from error
@@ -302,5 +301,54 @@ class _Job:
             if self.start is None or self.progress.has_begun:
                 raise
             raise IncidenceError(
-                f"{self.start} cannot be gone on from: {short(error)}. Nothing was changed; start a new run."
+                f"the run cannot continue from {self.start}: {in_one_line(error)}. Nothing was"
+                " changed; start a new run."
             ) from error
+
+    def _load_best(self) -> None:
+        best = self.folder.best
+        state = checkpoint.read(best, ["state_dict"])["state_dict"]
+        try:
+            self.module.load_state_dict(state)
+        except (RuntimeError, TypeError, AttributeError) as error:
+            raise IncidenceError(
+                f"{best} has not the weights of this model: {in_one_line(error)}."
+            ) from error
+
+    def _write_results(self, predictor: Predictor) -> Evaluation:
+        """Write what a model of ratings or links knows, the metrics, and the predictions."""
+        experiment, folder = self.experiment, self.folder
+        config, data = experiment.config, experiment.data
+        seconds = round(self.history.seconds, 2)
+        if data.completion is not None:
+            folder.save_known(data.completion)
+        split = data.split(config.split)
+        evaluation = evaluate(predictor, data, split, experiment.parts, config.batch_size)
+        about = {
+            "data": config.data,
+            "baseline": describe_baseline(data, data.metric),
+            "seconds": seconds,
+            "epochs": len(self.history.rows),
+            "fingerprint": experiment.data_fingerprint(),
+            "parameters": sum(p.numel() for p in predictor.parameters()),
+        }
+        folder.save_metrics({**about, **evaluation.metrics()})
+        write(folder.predictions, evaluation.table())
+        return evaluation
+
+
+def _assert_trainable(experiment: Experiment) -> None:
+    """Refuse data without targets, and fewer examples than processes."""
+    config, task = experiment.config, experiment.data.task
+    train = experiment.parts.train
+    if not any(bool(task.is_known(task.rows(one)).any()) for one in train):
+        raise IncidenceError(
+            f"none of the training examples of {config.data!r} has a target: there is nothing to"
+            " learn from."
+        )
+    world, count = config.devices * config.machines, len(experiment.batches)
+    if count < world:
+        what = "examples" if config.neighbours is None else "nodes"
+        raise IncidenceError(
+            f"{count} {what} cannot be shared by {world} processes: use fewer --devices."
+        )

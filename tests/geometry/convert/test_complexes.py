@@ -347,7 +347,10 @@ def half_with_features() -> object:
                     3, {"rank1={i ...}": [[0, 1, 2], [0, 0, 0]], "rank2={i ...}": [[0, 1], [0, 0]]}
                 )
             ),
-            "to_toponetx: .*violation of the combinatorial complex condition|has no set of nodes in two ranks",
+            (
+                "to_toponetx: .*violation of the combinatorial complex condition|has no set of"
+                " nodes in two ranks"
+            ),
         ),
         (
             lambda: to_toponetx(

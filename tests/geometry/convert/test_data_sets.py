@@ -23,7 +23,9 @@ TU = {
 
 
 def read_tu(name: str) -> list[Example]:
-    """Graphs as lists of neighbours: a line `n y` for each, then for each node its label, its degree and its neighbours."""
+    """Graphs as lists of neighbours: a line `n y` for each, then for each node its label, its
+    degree and its neighbours.
+    """
     with gzip.open(data_folder("tu_graphs") / name / f"{name}.txt.gz", "rt") as file:
         lines = iter(file.read().splitlines())
     examples = []

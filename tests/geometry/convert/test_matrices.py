@@ -76,7 +76,10 @@ def test_one_tensor_of_many_is_written_when_asked_for():
     assert to_scipy(example, "{i ...}").sum() == 3
     with pytest.raises(
         IncidenceError,
-        match=r"to_scipy: scipy has no place for `{i ...}`. Leave it out: Structure\(s.num_nodes, {'{i j}': s",
+        match=(
+            r"to_scipy: scipy has no place for `{i ...}`. Leave it out: Structure\(s.num_nodes,"
+            r" {'{i j}': s"
+        ),
     ):
         to_scipy(example)
     with pytest.raises(

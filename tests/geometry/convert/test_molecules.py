@@ -1,4 +1,6 @@
-"""SDF files: records, line ends, errors with their lines; and molecules of RDKit, there and back."""
+"""SDF files: records, line ends, errors with their lines; and molecules of RDKit, there and
+back.
+"""
 
 import gzip
 import sys
@@ -90,9 +92,11 @@ molecules = st.integers(1, 8).flatmap(
             max_size=n,
         ),
         st.lists(st.tuples(*[st.floats(-999, 999)] * 3), min_size=n, max_size=n, unique_by=in_file),
-        st.lists(st.sampled_from(list(combinations(range(n), 2))), unique=True, max_size=6)
-        if n > 1
-        else st.just([]),
+        (
+            st.lists(st.sampled_from(list(combinations(range(n), 2))), unique=True, max_size=6)
+            if n > 1
+            else st.just([])
+        ),
         st.lists(st.integers(1, 4), min_size=6, max_size=6),
     )
 )
@@ -106,9 +110,8 @@ def test_examples_that_are_written_are_read_whatever_their_atoms_and_bonds(tmp_p
 
 
 def test_a_centre_with_an_atom_in_its_own_place_is_refused_with_its_record(tmp_path):
-    at = T(
-        [[0.0, 0, 0], [0, 0, 1.1], [0, 0, 0], [0, 0, 1]], dtype=torch.float64
-    )  # the phosphorus is where its first neighbour is
+    # the phosphorus is where its first neighbour is
+    at = T([[0.0, 0, 0], [0, 0, 1.1], [0, 0, 0], [0, 0, 1]], dtype=torch.float64)
     atoms = T([[1, 0, 0, 0], [1, 0, 0, 0], [15, 0, 0, 0], [1, 0, 0, 0]])
     bonds = Structure(4, {"{i j}": [[1, 2, 0], [2, 3, 2]]})
     write_sdf(
@@ -121,7 +124,10 @@ def test_a_centre_with_an_atom_in_its_own_place_is_refused_with_its_record(tmp_p
 
 HEADER = "water\n  program\n\n"
 COUNTS = "  3  2  0  0  0  0            999 V2000\n"
-ATOMS = "    0.0000    0.0000    0.0000 O\n    0.9500    0.0000    0.0000 H   0  0\n   -0.2400    0.9200    0.0000 H\n"
+ATOMS = (
+    "    0.0000    0.0000    0.0000 O\n    0.9500    0.0000    0.0000 H   0  0\n   -0.2400   "
+    " 0.9200    0.0000 H\n"
+)
 BONDS = "  1  2  1\n  1  3  1  0\n"
 WATER = HEADER + COUNTS + ATOMS + BONDS + "M  END\n"
 ITEMS = "> <SOL>\n-0.5\n\n>  <ID>  (1)\nA1\nB2\n\n>  25 <smiles>\nO\n\n"
@@ -164,22 +170,23 @@ def test_a_file_without_molecules_is_not_written(tmp_path):
 
 
 def test_charges_isotopes_and_radicals_of_both_kinds(tmp_path):
-    atoms = "    0.0000    0.0000    0.0000 N   0  3\n    0.9500    0.0000    0.0000 C   1  0\n   -0.2400    0.9200    0.0000 D   0  4\n"
+    atoms = (
+        "    0.0000    0.0000    0.0000 N   0  3\n    0.9500    0.0000    0.0000 C   1  0\n  "
+        " -0.2400    0.9200    0.0000 D   0  4\n"
+    )
     old = HEADER + COUNTS + atoms + BONDS + "M  END\n$$$$\n"
     new = (
         HEADER
         + COUNTS
         + atoms
         + BONDS
-        + "A    1\ntext\nM  CHG  2   1  -1   2   2\nM  ISO  1   1  15\nM  RAD  1   2   3\nM  END\n$$$$\n"
+        + "A    1\ntext\nM  CHG  2   1  -1   2   2\nM  ISO  1   1  15\nM  RAD  1   2   3\nM "
+        " END\n$$$$\n"
     )
     (tmp_path / "file.sdf").write_text(old + new)
     one, two = read_sdf(tmp_path / "file.sdf")
-    assert one.example().features["i"].tolist() == [
-        [7, 1, 0, 0],
-        [6, 0, 13, 0],
-        [1, 0, 2, 0],
-    ]  # RDKit knows radicals by `M  RAD` only
+    # RDKit knows radicals by `M  RAD` only
+    assert one.example().features["i"].tolist() == [[7, 1, 0, 0], [6, 0, 13, 0], [1, 0, 2, 0]]
     assert two.example().features["i"].tolist() == [[7, -1, 15, 0], [6, 2, 13, 2], [1, 0, 2, 0]]
 
 
@@ -388,7 +395,10 @@ CARBONS = Structure(2, {"{i j}": [[0], [1]]})
     [
         (
             lambda: from_rdkit(None),
-            "from_rdkit takes a molecule of RDKit; got NoneType. RDKit gives None for what it cannot read",
+            (
+                "from_rdkit takes a molecule of RDKit; got NoneType. RDKit gives None for what it"
+                " cannot read"
+            ),
         ),
         (lambda: from_rdkit("CC"), "from_rdkit takes a molecule of RDKit; got str"),
         (

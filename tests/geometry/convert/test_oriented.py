@@ -60,7 +60,7 @@ def test_batches_of_flows_go_to_pyg_and_back():
     assert convert.from_pyg(convert.to_pyg(batch)) == batch
 
 
-def test_edges_read_as_oriented_have_the_direction_in_which_they_come_first_and_faces_their_winding():
+def test_oriented_edges_have_the_direction_in_which_they_come_first_and_faces_their_winding():
     data = Data(
         edge_index=T([[2, 0, 1], [1, 1, 2]]),
         edge_attr=T([[3.0], [5.0], [-3.0]]),
@@ -79,7 +79,10 @@ def test_flows_that_are_not_opposite_are_named():
     data = Data(edge_index=T([[0, 1], [1, 0]]), edge_attr=T([[3.0], [3.0]]), num_nodes=2)
     with pytest.raises(
         IncidenceError,
-        match=r"edge_attr of the edge \(0, 1\) is not the opposite of that of \(1, 0\).*Make them opposite",
+        match=(
+            r"edge_attr of the edge \(0, 1\) is not the opposite of that of \(1, 0\).*Make them"
+            r" opposite"
+        ),
     ):
         convert.from_pyg(data, edges="<i j>")
 
@@ -201,9 +204,8 @@ def test_winding_is_orientation_in_trimesh():
     example = convert.from_trimesh(box, oriented=True)
     assert torch.equal(example.structure["<i j k>"], T(np.array(box.faces)).T)
     top = geometry.faces(example.structure).boundary_matrix(2)
-    assert not (
-        top @ torch.ones(12, 1, dtype=torch.float64)
-    ).any()  # a closed surface, wound in one sense
+    # a closed surface, wound in one sense
+    assert not (top @ torch.ones(12, 1, dtype=torch.float64)).any()
     example = example.replace(
         features={**example.features, "<i j k>": torch.randn(12, 1, dtype=torch.float64)}
     )
@@ -217,10 +219,8 @@ def test_a_digraph_is_a_graph_with_oriented_edges():
     graph = nx.DiGraph([(1, 0), (1, 2)])
     nx.set_edge_attributes(graph, {(1, 0): 2.0, (1, 2): 3.0}, "flow")
     example = convert.from_networkx(graph, edges="<i j>", edge_features=["flow"])
-    assert example.structure["<i j>"].tolist() == [
-        [0, 0],
-        [1, 2],
-    ]  # nodes are numbered as the graph has them
+    # nodes are numbered as the graph has them
+    assert example.structure["<i j>"].tolist() == [[0, 0], [1, 2]]
     kept = example.replace(features={"<i j>": example.features["<i j>"]})
     back = convert.to_networkx(kept)
     assert back.is_directed()

@@ -1,4 +1,6 @@
-"""PyG: everything goes there and comes back, batches too; what people have there is read as they mean it."""
+"""PyG: everything goes there and comes back, batches too; what people have there is read as they
+mean it.
+"""
 
 import pytest
 import torch
@@ -9,7 +11,7 @@ import incidence as inc
 from incidence.errors import IncidenceError
 from incidence.geometry import lifting
 from incidence.geometry.convert import from_pyg, to_pyg
-from incidence.geometry.convert.hetero import letters_of
+from incidence.geometry.convert.pyg_hetero import letters_of
 from incidence.structure import Example, Structure
 from tests.geometry.convert.random_examples import seeds, with_features
 from tests.structure.random_structures import random_structure
@@ -178,7 +180,7 @@ def attributes() -> list:
 
 
 def test_attributes_that_are_not_used_are_named_in_one_warning(monkeypatch):
-    monkeypatch.setattr("incidence.geometry.convert.pyg._TOLD", set())
+    monkeypatch.setattr("incidence.geometry.convert.pyg._WARNED", set())
     with pytest.warns(
         UserWarning,
         match=r"^these attributes of the data are not used: z, name, idx \(say with features= what",
@@ -194,7 +196,7 @@ def test_attributes_that_are_not_used_are_named_in_one_warning(monkeypatch):
 
 @pytest.mark.filterwarnings("error")
 def test_a_warning_comes_once_and_only_about_what_is_not_used(monkeypatch):
-    monkeypatch.setattr("incidence.geometry.convert.pyg._TOLD", set())
+    monkeypatch.setattr("incidence.geometry.convert.pyg._WARNED", set())
     graph = data.Data(x=torch.zeros(2, 1), z=torch.zeros(2))
     assert set(from_pyg(graph, features={"z": "charge=i"}).features) == {"i", "charge=i"}
     assert not from_pyg(to_pyg(from_pyg(graph, features={"z": "charge=i"}))).target
@@ -318,7 +320,8 @@ def targets(kind: str, graphs: list) -> list:
     seeds,
 )
 def test_a_batch_read_as_a_whole_equals_its_graphs(sizes, kind, seed):
-    assume(kind != "nodes" or max(sizes) > 1)  # one node does not tell whether a target is its own
+    # one node does not tell whether a target is its own
+    assume(kind != "nodes" or max(sizes) > 1)
     graphs = targets(kind, [random_graph(n, seed + k) for k, n in enumerate(sizes)])
     for options in ({}, {"edges": "(i j)"}, {"features": {"u": "", "z": "charge=i"}}):
         assert from_pyg(data.Batch.from_data_list(graphs), **options) == inc.collate(
@@ -601,9 +604,8 @@ def test_no_edges_may_have_any_shape_and_type(nothing):
 
 
 def test_many_nodes_may_be_numbered_by_short_integers():
-    pairs = T(
-        [[0, 1 << 15], [100_000, 100_000]], dtype=torch.int32
-    )  # which have one number modulo 2^32 among all pairs
+    # which have one number modulo 2^32 among all pairs
+    pairs = T([[0, 1 << 15], [100_000, 100_000]], dtype=torch.int32)
     assert (
         from_pyg(data.Data(num_nodes=1 << 17, edge_index=pairs)).structure["{i j}"].tolist()
         == pairs.tolist()
@@ -702,7 +704,7 @@ PAIR = T([[0], [1]])
         (
             data.Data(edge_index=PAIR),
             {},
-            "the number of nodes is not known, as edges do not tell of nodes that have none",
+            "the number of nodes is not known, because edges do not show nodes without edges",
         ),
         (
             data.Data(edge_index=T([[0], [0]]), num_nodes=1),
@@ -722,7 +724,10 @@ PAIR = T([[0], [1]])
         (
             data.Data(edge_index=T([[0, 1], [1, 0]]), edge_attr=T([1.0, 2.0]), num_nodes=2),
             {},
-            r"edge_attr of the edge \(0, 1\) differs from that of \(1, 0\), so the edges are no `{i j}`",
+            (
+                r"edge_attr of the edge \(0, 1\) differs from that of \(1, 0\), so the edges are no"
+                r" `{i j}`"
+            ),
         ),
         (data.Data(edge_index=T([[0], [7]]), num_nodes=2), {}, "is 7: nodes are numbered 0 to 1"),
         (
@@ -833,6 +838,9 @@ def test_a_missing_library_is_a_sentence(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch_geometric.data", None)
     with pytest.raises(
         ImportError,
-        match=r"from_pyg needs torch_geometric, which is not installed: pip install 'incidence\[convert\]'",
+        match=(
+            r"from_pyg needs torch_geometric, which is not installed: pip install"
+            r" 'incidence\[convert\]'"
+        ),
     ):
         from_pyg(None)

@@ -12,7 +12,9 @@ Sets = set[frozenset[int]]
 
 
 def structure_of(graph: nx.Graph, shuffle: int | None = None) -> Structure:
-    """The structure of a graph whose nodes are 0, 1, ...; `(i j)` if it is directed; edges in a random order and spelling if asked for."""
+    """The structure of a graph whose nodes are 0, 1, ...; `(i j)` if it is directed; edges in a
+    random order and spelling if asked for.
+    """
     edges = torch.tensor(list(graph.edges), dtype=torch.long).view(-1, 2)
     if shuffle is not None:
         generator = torch.Generator().manual_seed(shuffle)

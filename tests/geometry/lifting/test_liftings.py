@@ -1,4 +1,6 @@
-"""What every lifting keeps: the preferred order, equivariance, batches, the tensors that were there, limits and good manners."""
+"""What every lifting keeps: the preferred order, equivariance, batches, the tensors that were
+there, limits and good manners.
+"""
 
 import networkx as nx
 import pytest
@@ -120,12 +122,14 @@ def test_only_structures_are_lifted(lift):
     "lift", [lifting.cliques, lifting.rings, lifting.khop], ids=["cliques", "rings", "khop"]
 )
 def test_many_candidates_for_few_entries_are_refused_too(lift, monkeypatch):
-    """Two nodes with thirty neighbours in common: no clique of three, but many pairs of edges that might be in one."""
+    """Two nodes with thirty neighbours in common: no clique of three, but many pairs of edges that
+    might be in one.
+    """
     monkeypatch.setattr("incidence.geometry.lifting.adjacency.WORK", 2)
     graph = structure_of(nx.complete_bipartite_graph(2, 30))
     with pytest.raises(
         TooLargeError,
-        match=r"would have to be looked at, more than 2 for each of limit=10 entries\. Lower",
+        match=r"would have to be tested, more than 2 for each of limit=10 entries\. Lower",
     ):
         lift(graph, limit=10)
 
@@ -156,7 +160,10 @@ def test_edges_of_another_tensor_or_sort_are_read_when_asked_for():
         (
             Structure(3),
             None,
-            r"rings reads edges, as in `{i j}` or `\(i j\)`, and there are no unnamed edges among the tensors \(none\)",
+            (
+                r"rings reads edges, as in `{i j}` or `\(i j\)`, and there are no unnamed edges"
+                r" among the tensors \(none\)"
+            ),
         ),
         (
             Structure(3, {"(i j)": [[0], [1]], "i j": [[0], [1]]}),

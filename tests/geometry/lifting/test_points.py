@@ -37,7 +37,9 @@ def test_rips_faces_are_the_sets_of_near_points(count, dimensions, radius, seed)
 
 
 def smallest_empty_ball(points: np.ndarray, face: tuple[int, ...]) -> float:
-    """The radius of the smallest ball with a face on its sphere and no point inside, by a search over its support: the definition."""
+    """The radius of the smallest ball with a face on its sphere and no point inside, by a search
+    over its support: the definition.
+    """
     best = np.inf
     others = [v for v in range(len(points)) if v not in face]
     for extra in range(points.shape[1] + 2 - len(face)):
@@ -79,9 +81,8 @@ def test_the_whole_triangulation_and_its_skeleton():
     assert [str(p) for p in skeleton.patterns] == ["{i j}", "{i j k}"]
     assert torch.equal(whole["{i j k}"], skeleton["{i j k}"])
     numbers = [30, *(whole.num_entries(p) for p in whole.patterns)]
-    assert (
-        numbers[0] - numbers[1] + numbers[2] - numbers[3] == 1
-    )  # a ball has Euler characteristic 1
+    # a ball has Euler characteristic 1
+    assert numbers[0] - numbers[1] + numbers[2] - numbers[3] == 1
     assert whole.canonical()[0] == whole
 
 

@@ -31,16 +31,18 @@ T = TypeVar("T")
 
 
 def read_hif(path: Any, pattern: str | None = None) -> Example:
-    r"""Reads a hypergraph from a HIF file (JSON, also compressed with gzip).
+    r"""Read a hypergraph from a HIF file (JSON, also compressed with gzip).
 
-    Nodes and edges are numbered as they are listed, then as they first come in incidences. Weights and numbers among the attributes are
-    features, in the order of the first that has any; other attributes are left out.
+    Nodes and edges are numbered as they are listed, then as they first come in incidences. Weights
+    and numbers among the attributes are features, in the order of the first record that has any.
+    Other attributes are ignored.
 
     Args:
         path: The file.
-        pattern: What is made of it: `{i ...}`, one face for each edge; `{i ...} {j ...}`, tail and head, for directed ones; or `i e:edge`,
-            where edges are nodes of a sort of their own, which holds edges without nodes, edges on the same nodes, and weights of
-            incidences. If not given, one of the first two, as the file says.
+        pattern: The tensor: `{i ...}`, one face for each edge; `{i ...} {j ...}`, tail and head,
+            for directed edges; or `i e:edge`, where edges are nodes of another sort. The last also
+            holds edges without nodes, edges on the same nodes, and weights of incidences. Default:
+            that of `write_hif`, else one of the first two, by the type in the file.
 
     Raises:
         IncidenceError: The file is no HIF file, or the pattern cannot hold it.
@@ -48,49 +50,38 @@ def read_hif(path: Any, pattern: str | None = None) -> Example:
     Example:
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
-        ...     write_hif(Structure(3, {"{i ...}": [[0, 1, 1, 2], [0, 0, 1, 1]]}), f"{folder}/small.hif.json")
+        ...     hypergraph = Structure(3, {"{i ...}": [[0, 1, 1, 2], [0, 0, 1, 1]]})
+        ...     write_hif(hypergraph, f"{folder}/small.hif.json")
         ...     read_hif(f"{folder}/small.hif.json").structure
         Structure(num_nodes=3, '{i ...}': 2 entries)
     """
     path = regular_file(path, "a HIF file")
     content = _content(path)
-    metadata, kind = (
-        _part(content, "metadata", dict, path),
-        _part(content, "network-type", str, path) or "undirected",
-    )
-    text = pattern or _told_pattern(metadata, path) or _TYPES.get(kind)
+    metadata = _part(content, "metadata", dict, path)
+    kind = _part(content, "network-type", str, path) or "undirected"
+    text = pattern or _written_pattern(metadata, path) or _TYPES.get(kind)
     if text is None:
         raise IncidenceError(
             f"{path}: the network-type is undirected, directed or asc; got {shown(kind)}."
         )
-    nodes, edges = (
-        _records(content, "nodes", "node", path),
-        _records(content, "edges", "edge", path),
-    )
+    nodes = _records(content, "nodes", "node", path)
+    edges = _records(content, "edges", "edge", path)
     incidences = content["incidences"]
     for number, record in enumerate(incidences):
-        if not isinstance(record, dict) or not all(
-            isinstance(record.get(key), (str, int)) for key in ("node", "edge")
-        ):
+        if not _has_name(record, "node") or not _has_name(record, "edge"):
             raise IncidenceError(
-                f"{path}: incidence {number} is a record with `node` and `edge`; got {shown(record)}."
+                f"{path}: incidence {number} is a record with `node` and `edge`; got"
+                f" {shown(record)}."
             )
         nodes.setdefault(record["node"], {})
         edges.setdefault(record["edge"], {})
     node_at, edge_at = ({name: k for k, name in enumerate(names)} for names in (nodes, edges))
-    pairs = (
-        torch.tensor(
-            [(node_at[r["node"]], edge_at[r["edge"]]) for r in incidences], dtype=torch.long
-        )
-        .view(-1, 2)
-        .T
-    )
+    rows = [(node_at[record["node"]], edge_at[record["edge"]]) for record in incidences]
+    pairs = torch.tensor(rows, dtype=torch.long).view(-1, 2).T  # (2, incidences)
     types = _part(metadata, "types", dict, path)
     features = {"i": _values(list(nodes.values()), path, "nodes", types)}
-    of_edges, of_pairs = (
-        _values(list(edges.values()), path, "edges", types),
-        _values(incidences, path, "incidences", types),
-    )
+    of_edges = _values(list(edges.values()), path, "edges", types)
+    of_pairs = _values(incidences, path, "incidences", types)
     if Pattern(text) == Pattern(_PAIRS):
         features |= {"e:edge": of_edges, _PAIRS: of_pairs}
         structure = Structure({"node": len(nodes), "edge": len(edges)}, {_PAIRS: pairs})
@@ -98,7 +89,8 @@ def read_hif(path: Any, pattern: str | None = None) -> Example:
         hint = f"Read the file with pattern='{_PAIRS}'"
         if of_pairs is not None:
             raise IncidenceError(
-                f"{path} has weights or numbers for incidences, for which faces have no place. {hint}."
+                f"{path} has weights or numbers for incidences, for which faces have no place."
+                f" {hint}."
             )
         empty = torch.bincount(pairs[1], minlength=len(edges)) == 0
         if bool(empty.any()):
@@ -112,7 +104,7 @@ def read_hif(path: Any, pattern: str | None = None) -> Example:
 
 
 def _content(path: Path) -> dict[str, Any]:
-    """What the file says, unpacked if it is compressed."""
+    """The object in the file, which may be compressed."""
     try:
         raw = path.read_bytes()
         if raw[:2] == _GZIP:
@@ -130,15 +122,17 @@ def _content(path: Path) -> dict[str, Any]:
 
 def _part(content: dict[str, Any], key: str, kind: type[T], path: Path) -> T:
     """A part of an object, of the right kind; an empty one if it is not there."""
-    found = content.get(key)
-    if found is not None and not isinstance(found, kind):
+    part = content.get(key)
+    if part is None:
+        return kind()
+    if not isinstance(part, kind):
         wanted = _WORDS[kind.__name__]
-        raise IncidenceError(f"{path} is no HIF file: `{key}` is {wanted}; got {shown(found)}.")
-    return kind() if found is None else found
+        raise IncidenceError(f"{path} is no HIF file: `{key}` is {wanted}; got {shown(part)}.")
+    return part
 
 
-def _told_pattern(metadata: dict[str, Any], path: Path) -> str:
-    """The pattern that `write_hif` noted, if any."""
+def _written_pattern(metadata: dict[str, Any], path: Path) -> str:
+    """The pattern that `write_hif` wrote, if any."""
     text = _part(metadata, "pattern", str, path)
     try:
         return str(Pattern(text)) if text else ""
@@ -149,57 +143,61 @@ def _told_pattern(metadata: dict[str, Any], path: Path) -> str:
 
 
 def _records(content: dict[str, Any], what: str, key: str, path: Path) -> dict[Any, dict[str, Any]]:
-    """What is listed, in order, by its name."""
-    found: dict[Any, dict[str, Any]] = {}
+    """The records of a list, in order, by name."""
+    records: dict[Any, dict[str, Any]] = {}
     for number, record in enumerate(_part(content, what, list, path)):
-        if not isinstance(record, dict) or not isinstance(record.get(key), (str, int)):
+        if not _has_name(record, key):
             raise IncidenceError(
-                f"{path}: number {number} of `{what}` is a record with `{key}`; got {shown(record)}."
+                f"{path}: number {number} of `{what}` is a record with `{key}`; got"
+                f" {shown(record)}."
             )
-        if record[key] in found:
+        if record[key] in records:
             raise IncidenceError(f"{path}: the {key} {shown(record[key])} is listed twice.")
-        found[record[key]] = record
-    return found
+        records[record[key]] = record
+    return records
+
+
+def _has_name(record: Any, key: str) -> bool:
+    return isinstance(record, dict) and isinstance(record.get(key), (str, int))
 
 
 def _numbers(record: dict[str, Any], path: Path) -> dict[str, list[float]]:
-    """The numbers of a record by name: its weight, and numbers or lists of them among its attributes."""
-    given = {"weight": record["weight"]} if "weight" in record else {}
-    given |= _part(record, "attrs", dict, path)
-    rows = {name: value if isinstance(value, list) else [value] for name, value in given.items()}
-    return {
-        name: row
-        for name, row in rows.items()
-        if row and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in row)
-    }
+    """The numbers of a record by name: its weight, and numbers or lists of them among its
+    attributes.
+    """
+    attributes = {"weight": record["weight"]} if "weight" in record else {}
+    attributes |= _part(record, "attrs", dict, path)
+    rows = {name: x if isinstance(x, list) else [x] for name, x in attributes.items()}
+    return {name: row for name, row in rows.items() if row and all(map(_is_number, row))}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _values(
     records: list[dict[str, Any]], path: Path, what: str, types: dict[str, str]
 ) -> Tensor | None:
-    found = [_numbers(record, path) for record in records]
-    names = next((list(own) for own in found if own), [])
-    if not names:
+    """The numbers of all records as features; None if there are none."""
+    numbers = [_numbers(record, path) for record in records]
+    first = next(filter(None, numbers), {})
+    if not first:
         return None
-    widths = {name: len(next(own[name] for own in found if name in own)) for name in names}
-    for number, own in enumerate(found):
-        if any(len(own.get(name, [])) != width for name, width in widths.items()):
+    names = list(first)
+    for number, row in enumerate(numbers):
+        if any(len(row.get(name, [])) != len(first[name]) for name in names):
             raise IncidenceError(
-                f"{path}: number {number} of the {what} has other numbers than the rest, which have {shown(names)}."
+                f"{path}: number {number} of the {what} has other numbers than the rest, which have"
+                f" {shown(names)}."
             )
     kind = getattr(torch, str(types.get(what)), None)
-    rows = [[value for name in names for value in own[name]] for own in found]
+    rows = [[value for name in names for value in row[name]] for row in numbers]
     try:
         values = torch.tensor(rows, dtype=kind if isinstance(kind, torch.dtype) else None)
-        is_finite = (
-            values if values.is_complex() else values.double()
-        ).isfinite()  # there is no such question to eight bits
-    except (
-        OverflowError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ):  # of numbers that are too large, or of a type that is none of numbers
+        # types of eight bits have no `isfinite`
+        is_finite = (values if values.is_complex() else values.double()).isfinite()
+    except (OverflowError, RuntimeError, TypeError, ValueError):
+        # of numbers that are too large, or of a type that is none of numbers
         raise IncidenceError(
             f"{path}: the {what} have a number that is too large, or not of their type."
         ) from None
@@ -216,20 +214,23 @@ def _faces(pattern: Pattern, pairs: Tensor, incidences: list[dict[str, Any]], pa
         return pairs
     if pattern.unnamed() != Pattern("{i ...} {j ...}"):
         raise IncidenceError(
-            f"a HIF file is read as `{{i ...}}`, `{{i ...}} {{j ...}}` or `{_PAIRS}`; got `{pattern}`."
+            f"a HIF file is read as `{{i ...}}`, `{{i ...}} {{j ...}}` or `{_PAIRS}`; got"
+            f" `{pattern}`."
         )
     sides = [record.get("direction") for record in incidences]
     bad = next((k for k, side in enumerate(sides) if side not in ("tail", "head")), None)
     if bad is not None:
         raise IncidenceError(
-            f"{path}: incidence {bad} of a directed hypergraph has the direction `tail` or `head`; got {shown(sides[bad])}."
+            f"{path}: incidence {bad} of a directed hypergraph has the direction `tail` or `head`;"
+            f" got {shown(sides[bad])}."
         )
     is_tail = torch.tensor([side == "tail" for side in sides], dtype=torch.bool)
     return torch.zeros(0, 0, dtype=torch.long), pairs[:, is_tail], pairs[:, ~is_tail]
 
 
 def write_hif(example: Example | Structure, path: Any) -> None:
-    r"""Writes a hypergraph as a HIF file: `{i ...}`, `{i ...} {j ...}` as directed edges, or `i e:edge`; at once or not at all.
+    r"""Write a hypergraph as a HIF file, completely or not at all: `{i ...}`, `{i ...} {j ...}` as
+    directed edges, or `i e:edge`.
 
     Features become the attribute `features`.
 
@@ -241,27 +242,23 @@ def write_hif(example: Example | Structure, path: Any) -> None:
     pattern = next(iter(structure.patterns), Pattern("{i ...}"))
     if pattern.unnamed() not in map(Pattern, ("{i ...}", "{i ...} {j ...}", _PAIRS)):
         raise IncidenceError(
-            f"write_hif: a HIF file holds `{{i ...}}`, `{{i ...}} {{j ...}}` or `{_PAIRS}`; not `{pattern}`."
+            f"write_hif: a HIF file holds `{{i ...}}`, `{{i ...}} {{j ...}}` or `{_PAIRS}`; not"
+            f" `{pattern}`."
         )
     is_pairs = pattern.unnamed() == Pattern(_PAIRS)
-    assert_held(
-        example,
-        "write_hif",
-        [str(pattern)],
-        ["i", str(pattern), *(["e:edge"] if is_pairs else [])],
-        where="a HIF file",
-    )
+    places = ["i", str(pattern), *(["e:edge"] if is_pairs else [])]
+    assert_held(example, "write_hif", [str(pattern)], places, where="a HIF file")
     features = by_meaning(example)
     of_pairs: Tensor | None = features.get(pattern) if is_pairs else None
     of_edges = features.get(Pattern("e:edge") if is_pairs else pattern)
     num_edges = structure.counts["edge"] if is_pairs else structure.num_entries(pattern)
-    kept = {"nodes": features.get(Pattern("i")), "edges": of_edges, "incidences": of_pairs}
-    types = {key: str(x.dtype).removeprefix("torch.") for key, x in kept.items() if x is not None}
+    tables = {"nodes": features.get(Pattern("i")), "edges": of_edges, "incidences": of_pairs}
+    types = {key: str(x.dtype).removeprefix("torch.") for key, x in tables.items() if x is not None}
     index = structure[pattern]
     sides = index[1:] if isinstance(index, tuple) else (index,)
-    words: list[dict[str, Any]] = (
-        [{}] if len(sides) == 1 else [{"direction": "tail"}, {"direction": "head"}]
-    )
+    words: list[dict[str, Any]] = [{}]
+    if len(sides) == 2:
+        words = [{"direction": "tail"}, {"direction": "head"}]
     incidences = [
         {"edge": e, "node": v, **word}
         for pairs, word in zip(sides, words, strict=True)
@@ -271,25 +268,25 @@ def write_hif(example: Example | Structure, path: Any) -> None:
         "network-type": "directed" if pattern.order == 2 and not is_pairs else "undirected",
         "metadata": {"pattern": str(pattern), "types": types},
         "incidences": _records_of(of_pairs, incidences),
-        "nodes": _records_of(kept["nodes"], [{"node": k} for k in range(structure.counts["node"])]),
+        "nodes": _records_of(
+            tables["nodes"], [{"node": k} for k in range(structure.counts["node"])]
+        ),
         "edges": _records_of(of_edges, [{"edge": k} for k in range(num_edges)]),
     }
     try:
-        written = json.dumps(content, allow_nan=False)
+        text = json.dumps(content, allow_nan=False)
     except ValueError:
         raise IncidenceError(
-            "write_hif: the features have values that are no finite numbers, for which JSON has no words."
+            "write_hif: the features have values that are no finite numbers, for which JSON has no"
+            " words."
         ) from None
     with whole_file(path) as file:
-        file.write(written.encode())
+        file.write(text.encode())
 
 
 def _records_of(x: Tensor | None, named: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Records with their features, if there are any."""
-    return (
-        named
-        if x is None
-        else [
-            {**own, "attrs": {"features": row}} for own, row in zip(named, x.tolist(), strict=True)
-        ]
-    )
+    if x is None:
+        return named
+    rows = zip(named, x.tolist(), strict=True)
+    return [{**record, "attrs": {"features": row}} for record, row in rows]

@@ -1,4 +1,4 @@
-"""numpy: examples as plain arrays, for whatever else."""
+"""numpy: examples as plain arrays, for all other libraries."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ _KEYS = ("num_nodes", "index", "features", "target")
 
 
 def to_numpy(example: Example | Structure) -> dict[str, Any] | list[dict[str, Any]]:
-    r"""Writes an example or a structure as arrays; a batch as a list.
+    r"""Write an example or a structure as arrays; a batch as a list.
 
     Returns:
-        A dict with `num_nodes` (a number, or one for each sort), `index` (for each pattern an array [letters, entries]; for faces of mixed
-        size [2, incidences], or a tuple), `features` and `target`.
+        A dict with `num_nodes` (a number, or one for each sort), `index` (for each pattern an array
+        [letters, entries]; for faces of mixed size [2, incidences], or a tuple), `features` and
+        `target`.
 
     Example:
         >>> to_numpy(Structure(3, {"(i j)": [[0, 1], [1, 2]]}))["index"]["(i j)"].tolist()
@@ -53,7 +54,8 @@ def _write(example: Example) -> dict[str, Any]:
 
 
 def from_numpy(arrays: Mapping[str, Any] | list[Mapping[str, Any]]) -> Example:
-    r"""Reads what `to_numpy` writes: `num_nodes`, and where there are any `index`, `features` and `target`; of a list a batch.
+    r"""Read what `to_numpy` writes: `num_nodes`, and if present `index`, `features` and `target`; a
+    list gives a batch.
 
     Example:
         >>> from_numpy({"num_nodes": 2, "features": {"i": np.zeros((2, 5))}})
@@ -63,17 +65,20 @@ def from_numpy(arrays: Mapping[str, Any] | list[Mapping[str, Any]]) -> Example:
         return collate([from_numpy(one) for one in arrays])
     if not isinstance(arrays, Mapping) or "num_nodes" not in arrays:
         raise IncidenceError(
-            "from_numpy takes a dict with `num_nodes`, and where there are any `index`, `features` and `target`."
+            "from_numpy takes a dict with `num_nodes`, and where there are any `index`, `features`"
+            " and `target`."
         )
     unknown = [key for key in arrays if key not in _KEYS]
     if unknown:
         raise IncidenceError(f"from_numpy knows {', '.join(_KEYS)}, and no {unknown[0]!r}.")
     structure = Structure(arrays["num_nodes"], arrays.get("index"))
     features = {key: _tensor(key, x) for key, x in (arrays.get("features") or {}).items()}
-    target = arrays.get("target")
+    target: Any = arrays.get("target")
     if isinstance(target, Mapping):
-        return Example(structure, features, {key: _tensor(key, x) for key, x in target.items()})
-    return Example(structure, features, None if target is None else _tensor("target", target))
+        target = {key: _tensor(key, x) for key, x in target.items()}
+    elif target is not None:
+        target = _tensor("target", target)
+    return Example(structure, features, target)
 
 
 def _tensor(name: str, value: Any) -> Tensor:

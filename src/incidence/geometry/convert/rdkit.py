@@ -16,10 +16,13 @@ from incidence.structure.structure import Structure
 __all__ = ["ATOM_COLUMNS", "BOND_COLUMNS", "from_rdkit", "plain", "to_rdkit"]
 
 ATOM_COLUMNS = ("number", "charge", "isotope", "radical", "hydrogens", "no_implicit", "chirality")
-"""The features of an atom; the first four are those of `read_sdf`. Chirality: 0 none, 1 R, 2 S, 3 r, 4 s."""
+"""The features of an atom; the first four are those of `read_sdf`. Chirality: 0 none, 1 R, 2 S, 3
+r, 4 s.
+"""
 
 BOND_COLUMNS = ("order", "stereo")
-"""The features of a bond. Order: 1, 2, 3, 4 for aromatic, 9 for dative; stereo: 0 none, 1 Z, 2 E."""
+"""The features of a bond. Order: 1, 2, 3, 4 for aromatic, 9 for dative; stereo: 0 none, 1 Z, 2 E.
+"""
 
 _ORDERS = {
     "SINGLE": 1,
@@ -35,40 +38,40 @@ _STEREO = {"": 0, "Z": 1, "E": 2}
 
 
 def from_rdkit(molecule: Any) -> Example:
-    r"""Reads a molecule: atoms `i` and bonds `{i j}` in their order, with features that do not depend on it, all integers.
+    r"""Read a molecule: atoms `i` and bonds `{i j}` in their order, with features that do not
+    depend on it, all integers.
 
-    The columns of the features are `ATOM_COLUMNS` and `BOND_COLUMNS` of this module. Positions, if there are any, are the features of
-    `pos=i`. Chirality is told by its labels R and S, Z and E; other kinds of stereochemistry are left out.
+    The columns of the features are `ATOM_COLUMNS` and `BOND_COLUMNS` of this module. Positions, if
+    there are any, are the features of `pos=i`. Chirality has the labels R and S, Z and E; other
+    kinds of stereochemistry are ignored.
 
     Example:
         >>> from rdkit import Chem
         >>> from_rdkit(Chem.MolFromSmiles("CCO"))
-        Example(Structure(num_nodes=3, '{i j}': 2 entries), features={'i': [3, 7], '{i j}': [2, 2]}, target=None)
+        Example(Structure(num_nodes=3, '{i j}': 2 entries), features={'i': [3, 7], '{i j}': [2, 2]},
+        target=None)
     """
     example = plain(molecule)
     atom_labels, bond_labels = _labels(need("rdkit.Chem", "from_rdkit", "molecules"), molecule)
-    hydrogens = [
-        (atom.GetNumExplicitHs(), int(atom.GetNoImplicit())) for atom in molecule.GetAtoms()
+    of_atoms = [
+        (atom.GetNumExplicitHs(), int(atom.GetNoImplicit()), _CHIRALITY.get(label, 0))
+        for atom, label in zip(molecule.GetAtoms(), atom_labels, strict=True)
     ]
+    of_bonds = [_STEREO.get(label, 0) for label in bond_labels]
     more = {
-        "i": [
-            (*own, _CHIRALITY.get(label, 0))
-            for own, label in zip(hydrogens, atom_labels, strict=True)
-        ],
-        "{i j}": [(_STEREO.get(label, 0),) for label in bond_labels],
+        "i": torch.tensor(of_atoms).long().view(-1, len(ATOM_COLUMNS) - 4),
+        "{i j}": torch.tensor(of_bonds).long().view(-1, len(BOND_COLUMNS) - 1),
     }
-    widths = {"i": len(ATOM_COLUMNS) - 4, "{i j}": len(BOND_COLUMNS) - 1}
-    whole = {
-        key: torch.cat(
-            [example.features[key], torch.tensor(rows).long().view(-1, widths[key])], dim=1
-        )
-        for key, rows in more.items()
-    }
-    return example.replace(features={**example.features, **whole})
+    features = dict(example.features)
+    for key, columns in more.items():
+        features[key] = torch.cat([features[key], columns], dim=1)
+    return example.replace(features=features)
 
 
 def plain(molecule: Any) -> Example:
-    """The same with the first four columns of atoms and the first of bonds, which need no stereochemistry."""
+    """Return the same with the first four columns of atoms and the first of bonds, which need no
+    stereochemistry.
+    """
     chem = need("rdkit.Chem", "from_rdkit", "molecules")
     if not isinstance(molecule, chem.Mol):
         hint = " RDKit gives None for what it cannot read." if molecule is None else ""
@@ -84,20 +87,22 @@ def plain(molecule: Any) -> Example:
         kind = bond.GetBondType().name
         if kind not in _ORDERS:
             raise IncidenceError(
-                f"from_rdkit: bond {bond.GetIdx()} is of the type {kind}; known are {', '.join(_ORDERS)}."
+                f"from_rdkit: bond {bond.GetIdx()} is of the type {kind}; known are"
+                f" {', '.join(_ORDERS)}."
             )
         bonds.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), _ORDERS[kind]))
     rows = torch.tensor(bonds, dtype=torch.long).view(-1, 3)
     features = {"i": torch.tensor(atoms, dtype=torch.long).view(-1, 4), "{i j}": rows[:, 2:]}
     if molecule.GetNumConformers():
-        features["pos=i"] = torch.tensor(
-            molecule.GetConformer().GetPositions(), dtype=torch.float64
-        ).view(-1, 3)
+        positions = molecule.GetConformer().GetPositions()
+        features["pos=i"] = torch.tensor(positions, dtype=torch.float64).view(-1, 3)
     return Example(Structure(len(atoms), {"{i j}": rows[:, :2].T}), features)
 
 
 def _labels(chem: Any, molecule: Any) -> tuple[list[str], list[str]]:
-    """The labels R, S and Z, E of atoms and bonds, empty where there is none; the molecule stays as it is."""
+    """The labels R, S and Z, E of atoms and bonds, empty where there is none; the molecule stays as
+    it is.
+    """
     labelled = chem.Mol(molecule)
     is_handed = any(
         a.GetChiralTag() != chem.ChiralType.CHI_UNSPECIFIED for a in labelled.GetAtoms()
@@ -105,9 +110,8 @@ def _labels(chem: Any, molecule: Any) -> tuple[list[str], list[str]]:
     if is_handed or any(b.GetStereo() > chem.BondStereo.STEREOANY for b in labelled.GetBonds()):
         labelled.UpdatePropertyCache(strict=False)
         chem.FastFindRings(labelled)
-        with suppress(
-            RuntimeError
-        ):  # older ones than 2026.9 do not get over an atom with too few neighbours
+        # versions before 2026.9 fail at an atom with too few neighbours
+        with suppress(RuntimeError):
             need("rdkit.Chem.rdCIPLabeler", "from_rdkit", "molecules").AssignCIPLabels(labelled)
 
     def label(part: Any) -> str:
@@ -117,12 +121,15 @@ def _labels(chem: Any, molecule: Any) -> tuple[list[str], list[str]]:
 
 
 def to_rdkit(example: Example | Structure) -> Any:
-    r"""Writes a molecule with the features that `from_rdkit` or `read_sdf` makes; columns that are missing are 0.
+    r"""Write a molecule with the features that `from_rdkit` or `read_sdf` makes; columns that are
+    missing are 0.
 
-    It is not sanitised, so that nothing in it changes: call `Chem.SanitizeMol` for what RDKit works out itself.
+    It is not sanitised, so that nothing in it changes. Call `Chem.SanitizeMol` for the properties
+    that RDKit computes.
 
     Raises:
-        IncidenceError: There are no atomic numbers, or the labels of chirality do not fit the molecule.
+        IncidenceError: There are no atomic numbers, or the labels of chirality do not fit the
+            molecule.
 
     Example:
         >>> from rdkit import Chem
@@ -157,7 +164,8 @@ def to_rdkit(example: Example | Structure) -> Any:
     for (one, other), (order, _) in zip(example.structure["{i j}"].T.tolist(), bonds, strict=True):
         if order not in names:
             raise IncidenceError(
-                f"to_rdkit: the bond ({one}, {other}) has the order {order}; known are {', '.join(map(str, names))}."
+                f"to_rdkit: the bond ({one}, {other}) has the order {order}; known are"
+                f" {', '.join(map(str, names))}."
             )
         molecule.AddBond(one, other, getattr(chem.BondType, names[order]))
         if names[order] == "AROMATIC":
@@ -181,38 +189,33 @@ def to_rdkit(example: Example | Structure) -> Any:
 
 
 def _padded(x: torch.Tensor, width: int) -> list[list[int]]:
-    rows: list[list[int]] = torch.cat(
-        [x.long(), torch.zeros(len(x), width, dtype=torch.long)], dim=1
-    )[:, :width].tolist()
+    zeros = torch.zeros(len(x), width, dtype=torch.long)
+    rows: list[list[int]] = torch.cat([x.long(), zeros], dim=1)[:, :width].tolist()
     return rows
 
 
 def _set_labels(chem: Any, molecule: Any, atoms: list[int], bonds: list[int]) -> None:
-    """Finds a handedness of atoms and bonds that gives the labels.
+    """Set a handedness of atoms and bonds that gives the labels.
 
-    A label may depend on others, so what is wrong is turned over, in every second round one only: two that depend on each other would
-    turn in circles.
+    A label may depend on others. So all that are wrong are reversed, and in every second round one
+    only: two that depend on each other would never settle.
     """
-    tags, stereo = chem.ChiralType, chem.BondStereo
-    handed = {
-        k: [tags.CHI_TETRAHEDRAL_CW, tags.CHI_TETRAHEDRAL_CCW]
-        for k, label in enumerate(atoms)
-        if label
-    }
+    tags = chem.ChiralType
+    stereo = chem.BondStereo
+    turns = [tags.CHI_TETRAHEDRAL_CW, tags.CHI_TETRAHEDRAL_CCW]
+    handed = {k: list(turns) for k, label in enumerate(atoms) if label}
     double = {k: [stereo.STEREOCIS, stereo.STEREOTRANS] for k, label in enumerate(bonds) if label}
-    for k in double:  # is told by an atom on the other side of each of its ends
+    for k in double:
         bond = molecule.GetBondWithIdx(k)
-        ends = (bond.GetBeginAtom(), bond.GetEndAtom()), (bond.GetEndAtom(), bond.GetBeginAtom())
-        if any(end.GetDegree() < 2 for end, _ in ends):
+        begin = bond.GetBeginAtom()
+        end = bond.GetEndAtom()
+        # a neighbour at each end shows the side
+        sides = [_other_neighbour(begin, end), _other_neighbour(end, begin)]
+        if None in sides:
             raise IncidenceError(
                 f"to_rdkit: bond {k} is labelled Z or E, but an end of it has no other neighbour."
             )
-        bond.SetStereoAtoms(
-            *(
-                next(n.GetIdx() for n in end.GetNeighbors() if n.GetIdx() != other.GetIdx())
-                for end, other in ends
-            )
-        )
+        bond.SetStereoAtoms(*sides)
     for attempt in range(4 * (len(handed) + len(double)) + 1):
         for k, (tag, _) in handed.items():
             molecule.GetAtomWithIdx(k).SetChiralTag(tag)
@@ -226,5 +229,12 @@ def _set_labels(chem: Any, molecule: Any, atoms: list[int], bonds: list[int]) ->
         for pair in wrong[:1] if attempt % 2 else wrong:
             pair.reverse()
     raise IncidenceError(
-        "to_rdkit: no handedness of the atoms and bonds gives the labels in their last features. Set those to 0."
+        "to_rdkit: no handedness of the atoms and bonds gives the labels in their last features."
+        " Set those to 0."
     )
+
+
+def _other_neighbour(atom: Any, partner: Any) -> int | None:
+    """The first neighbour of an atom beside its partner in a bond."""
+    neighbours = (neighbour.GetIdx() for neighbour in atom.GetNeighbors())
+    return next((k for k in neighbours if k != partner.GetIdx()), None)

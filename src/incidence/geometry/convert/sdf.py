@@ -28,7 +28,7 @@ _REASON = re.compile(
     re.MULTILINE,
 )
 _LINE = re.compile(r"(?<!occurred on )\bline ?(\d+)", re.IGNORECASE)
-"""In what RDKit logs: its reason, and the line of the record; `occurred on line` speaks of its own code."""
+"""The line of the record in what RDKit logs; `occurred on line` is about its own code."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,8 @@ class Molecule:
 
     Attributes:
         name: The first line of the record.
-        mol: The molecule of RDKit, with the atoms and bonds of the file in their order; not sanitised, so that nothing in it is changed.
+        mol: The molecule of RDKit, with the atoms and bonds of the file in their order; not
+            sanitised, so that nothing in it is changed.
         properties: The data items, as text.
     """
 
@@ -47,11 +48,12 @@ class Molecule:
 
     @property
     def symbols(self) -> list[str]:
-        """What the elements of the atoms are called."""
+        """The symbols of the elements of the atoms."""
         return [atom.GetSymbol() for atom in self.mol.GetAtoms()]
 
     def example(self, target: str | Sequence[str] | None = None) -> Example:
-        """The molecule as an example: atoms are `i`, bonds `{i j}` with their order, positions `pos=i`.
+        """Return the molecule as an example: atoms are `i`, bonds `{i j}` with their order,
+        positions `pos=i`.
 
         Args:
             target: The property to predict, or several of them; they must be numbers.
@@ -79,7 +81,8 @@ class Molecule:
             return float(self.properties[name])
         except ValueError:
             raise IncidenceError(
-                f"the property `{name}` of the molecule {self.name!r} is {self.properties[name]!r}, no number."
+                f"the property `{name}` of the molecule {self.name!r} is {self.properties[name]!r},"
+                " no number."
             ) from None
 
     def __repr__(self) -> str:
@@ -88,22 +91,24 @@ class Molecule:
 
 
 def read_sdf(path: Any, errors: list[IncidenceError] | None = None) -> Iterator[Molecule]:
-    r"""Reads the molecules of an SDF or MOL file (also compressed with gzip), one after the other.
+    r"""Read the molecules of an SDF or MOL file (also compressed with gzip), one after the other.
 
     Args:
         path: The file.
-        errors: A list to which the errors of broken records are added while reading goes on with the next; if not given, the first one is
-            raised.
+        errors: A list to which the errors of broken records are added while reading goes on with
+            the next; if not given, the first one is raised.
 
     Raises:
-        IncidenceError: A record is broken, or there is none; the message names the file, the record and the line.
+        IncidenceError: A record is broken, or there is none; the message names the file, the record
+            and the line.
         MissingExtraError: RDKit is not installed.
 
     Example:
         >>> from tempfile import TemporaryDirectory
         >>> from rdkit import Chem
         >>> with TemporaryDirectory() as folder:
-        ...     write_sdf([Molecule("ethanol", Chem.MolFromSmiles("CCO"), {"SOL": "1.1"})], f"{folder}/one.sdf")
+        ...     ethanol = Molecule("ethanol", Chem.MolFromSmiles("CCO"), {"SOL": "1.1"})
+        ...     write_sdf([ethanol], f"{folder}/one.sdf")
         ...     list(read_sdf(f"{folder}/one.sdf"))
         [Molecule('ethanol', 3 atoms, 2 bonds, properties=['SOL'])]
     """
@@ -112,9 +117,9 @@ def read_sdf(path: Any, errors: list[IncidenceError] | None = None) -> Iterator[
 
 
 def _sound(
-    found: Iterable[Molecule | IncidenceError], errors: list[IncidenceError] | None
+    listed: Iterable[Molecule | IncidenceError], errors: list[IncidenceError] | None
 ) -> Iterator[Molecule]:
-    for one in found:
+    for one in listed:
         if isinstance(one, Molecule):
             yield one
         elif errors is None:
@@ -124,7 +129,7 @@ def _sound(
 
 
 def records(path: Path) -> Iterator[Molecule | IncidenceError]:
-    """The molecules of a file, or what is wrong with their records, in order."""
+    """Yield the molecules of a file, or what is wrong with their records, in order."""
     number = 0
     if path.suffix == ".gz":
         assert_unpacked(path)
@@ -135,11 +140,11 @@ def records(path: Path) -> Iterator[Molecule | IncidenceError]:
             text = "".join(lines)
             with suppress(UnicodeDecodeError):
                 text = text.encode("latin-1").decode()
-            found = _parse(text)
-            if isinstance(found, Molecule):
-                yield found
+            molecule = _parse(text)
+            if isinstance(molecule, Molecule):
+                yield molecule
             else:
-                line, reason = found
+                line, reason = molecule
                 where = f"line {start + line - 1}" if line else f"which starts in line {start}"
                 yield IncidenceError(
                     f"{path}, record {number}, {where}: RDKit cannot read it: {reason}."
@@ -155,7 +160,8 @@ def _split(file: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     for number, line in enumerate(file, 1):
         if line.startswith("$$$$"):
             yield start, lines
-            lines, start = [], number + 1
+            lines = []
+            start = number + 1
         else:
             lines.append(line)
     if any(line.strip() for line in lines):  # a MOL file ends without the mark
@@ -163,55 +169,54 @@ def _split(file: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def _parse(text: str) -> Molecule | tuple[int, str]:
-    """The molecule of a record, or the line that is wrong, 0 if RDKit does not tell, and the reason."""
-    chem, base = (
-        need(f"rdkit.{part}", "reading SDF files", "molecules") for part in ("Chem", "rdBase")
-    )
-    capture = getattr(
-        base, "CaptureErrorLog", base.BlockLogs
-    )  # RDKit before 2026 keeps its reasons for itself
+    """The molecule of a record, or the number of the line that is wrong, 0 if it is not known, and
+    the reason.
+    """
+    chem = need("rdkit.Chem", "reading SDF files", "molecules")
+    base = need("rdkit.rdBase", "reading SDF files", "molecules")
+    # RDKit before 2026 gives no reasons
+    capture = getattr(base, "CaptureErrorLog", base.BlockLogs)
     with base.BlockLogs(), capture() as log:
         supplier = chem.ForwardSDMolSupplier(
             BytesIO(text.encode()), sanitize=False, removeHs=False, strictParsing=False
         )
         mol = next(supplier, None)
     logged = getattr(log, "messages", "")
-    if (
-        mol is None or logged
-    ):  # an unknown element is logged, and read as an atom that stands for others
-        reason, line = _REASON.search(logged), _LINE.search(logged)
-        return int(line[1]) if line else 0, reason[1] if reason else "it says no more"
-    return Molecule(
-        text.partition("\n")[0].strip(),
-        mol,
-        {name: mol.GetProp(name) for name in mol.GetPropNames()},
-    )
+    # an unknown element is logged, and read as an atom that stands for others
+    if mol is None or logged:
+        reason = _REASON.search(logged)
+        line = _LINE.search(logged)
+        number = int(line[1]) if line else 0
+        return number, reason[1] if reason else "it says no more"
+    properties = {name: mol.GetProp(name) for name in mol.GetPropNames()}
+    return Molecule(text.partition("\n")[0].strip(), mol, properties)
 
 
 def write_sdf(molecules: Iterable[Molecule | Example], path: Any) -> None:
-    r"""Writes molecules, or examples such as `Molecule.example` makes, as an SDF file; at once or not at all.
+    r"""Write molecules, or examples such as `Molecule.example` makes, as an SDF file, completely or
+    not at all.
 
-    Positions are written with four decimals. Molecules of more than 999 atoms or bonds are written in the newer format V3000.
+    Positions are written with four decimals. Molecules of more than 999 atoms or bonds are written
+    in the newer format V3000.
 
     Raises:
         IncidenceError: There is no molecule, or one has a position too large for the format.
     """
     chem = need("rdkit.Chem", "write_sdf", "molecules")
-    text, number = StringIO(), 0
+    text = StringIO()
+    number = 0
     writer = chem.SDWriter(text)
     writer.SetKekulize(False)
-    for number, given in enumerate(molecules, 1):
-        one = (
-            given
-            if isinstance(given, Molecule)
-            else Molecule("", to_rdkit(as_example(given, "write_sdf").replace(target=None)))
-        )
+    for number, one in enumerate(molecules, 1):
+        if not isinstance(one, Molecule):
+            one = Molecule("", to_rdkit(as_example(one, "write_sdf").replace(target=None)))
         mol = chem.Mol(one.mol)
         if not mol.GetNumConformers():
             mol.AddConformer(chem.Conformer(mol.GetNumAtoms()))  # RDKit would draw the molecule
         if abs(mol.GetConformer().GetPositions()).max(initial=0) > _LARGEST:
             raise IncidenceError(
-                f"write_sdf: molecule {number} has a position beyond {_LARGEST:g}, which takes over ten characters."
+                f"write_sdf: molecule {number} has a position beyond {_LARGEST:g}, which takes over"
+                " ten characters."
             )
         for name in list(mol.GetPropNames()):
             mol.ClearProp(name)

@@ -15,7 +15,7 @@ from incidence.geometry.convert.exchange import as_array, assert_held, attribute
 from incidence.geometry.node_lists import NodeLists
 from incidence.geometry.ranks import rank_of
 from incidence.structure import Example, Structure
-from incidence.structure.data import orientations
+from incidence.structure.arrange import orientations
 
 __all__ = ["from_toponetx", "to_toponetx"]
 
@@ -26,22 +26,27 @@ _NODES = {"features": "i", "position": "pos=i"}
 
 
 def from_toponetx(cells: Any, max_rank: int | None = None, oriented: bool | None = None) -> Example:
-    r"""Reads a complex: nodes in the order of `skeleton(0)`, cells in that of their skeletons; attributes called `features` go along.
+    r"""Read a complex: nodes in the order of `skeleton(0)`, cells in that of their skeletons, with
+    the attributes `features`.
 
-    A simplicial complex gives `{i j}`, `{i j k}`, ...; a cell complex `{i j}` and `face={i ...}`; a combinatorial complex or colored
-    hypergraph `rank1={i ...}`, `rank2={i ...}`, ..., with `{i j}` for rank 1 where all of that rank have two nodes. The attribute
-    `position` of nodes is the feature of `pos=i`.
+    A simplicial complex gives `{i j}`, `{i j k}`, ...; a cell complex `{i j}` and `face={i ...}`; a
+    combinatorial complex or colored hypergraph `rank1={i ...}`, `rank2={i ...}`, ..., with `{i j}`
+    for rank 1 where all of that rank have two nodes. The attribute `position` of nodes is the
+    feature of `pos=i`.
 
     Args:
         cells: The complex.
-        max_rank: The largest rank: larger cells are left out, and there is a tensor for each rank, empty or not, so that complexes of
-            different dimension make a batch. If not given, that of the complex.
-        oriented: Whether the cells of a simplicial complex are `<i j>`, `<i j k>`, ..., and those of a cell complex, if they are
-            triangles, with the orientations of the complex: then `geometry.faces(s).signs` are those of its `incidence_matrix`. If not
-            given, they are so in a complex that `to_toponetx` made of such faces.
+        max_rank: The largest rank: larger cells are left out, and there is a tensor for each rank,
+            empty or not, so that complexes of different dimension make a batch. Default: that of
+            the complex.
+        oriented: Whether the cells of a simplicial complex are `<i j>`, `<i j k>`, ..., and those
+            of a cell complex, if they are triangles, with the orientations of the complex. Then
+            `geometry.faces(s).signs` are those of its `incidence_matrix`. Default: whether
+            `to_toponetx` made the complex of such faces.
 
     Raises:
-        IncidenceError: Two cells of one rank have the same nodes, an attribute is missing somewhere, or cells have no orientation.
+        IncidenceError: Two cells of one rank have the same nodes, an attribute is missing
+            somewhere, or cells have no orientation.
 
     Example:
         >>> import toponetx as tnx
@@ -60,30 +65,24 @@ def from_toponetx(cells: Any, max_rank: int | None = None, oriented: bool | None
             f"from_toponetx takes a complex of TopoNetX; got {type(cells).__name__}."
         )
     ranks, texts = read(cells, cells.dim if max_rank is None else max_rank)
-    is_oriented = cells.complex.get("oriented", False) if oriented is None else oriented
-    if is_oriented:
+    if cells.complex.get("oriented", False) if oriented is None else oriented:
         ranks, texts = _orient(ranks, texts)
     number = {node: k for k, ((node,), _) in enumerate(ranks[0])}
-    index, features = (
-        {},
-        {
-            text: attribute([own for _, own in ranks[0]], name, "nodes", "from_toponetx")
-            for name, text in _NODES.items()
-        },
-    )
-    for text, found in zip(texts, ranks[1:], strict=True):
-        lists = NodeLists.of_lists([[number[node] for node in nodes] for nodes, _ in found])
-        index[text] = (
-            lists.index
-            if Pattern(text).is_open
-            else lists.nodes.view(len(found), len(Pattern(text).letters)).T
-        )
-        features[text] = attribute(
-            [own for _, own in found], "features", f"cells of `{text}`", "from_toponetx"
-        )
-    return Example(
-        Structure(len(number), index), {key: x for key, x in features.items() if x is not None}
-    )
+    node_data = [data for _, data in ranks[0]]
+    features = {
+        text: attribute(node_data, name, "nodes", "from_toponetx") for name, text in _NODES.items()
+    }
+    index = {}
+    for text, rank in zip(texts, ranks[1:], strict=True):
+        lists = NodeLists.of_lists([[number[node] for node in nodes] for nodes, _ in rank])
+        pattern = Pattern(text)
+        index[text] = lists.index
+        if not pattern.is_open:
+            index[text] = lists.nodes.view(len(rank), len(pattern.letters)).T
+        cell_data = [data for _, data in rank]
+        features[text] = attribute(cell_data, "features", f"cells of `{text}`", "from_toponetx")
+    present = {key: x for key, x in features.items() if x is not None}
+    return Example(Structure(len(number), index), present)
 
 
 def _read_simplices(cells: Any, top: int) -> tuple[list[Cells], list[str]]:
@@ -95,36 +94,40 @@ def _read_simplices(cells: Any, top: int) -> tuple[list[Cells], list[str]]:
 
 
 def _orient(ranks: list[Cells], texts: list[str]) -> tuple[list[Cells], list[str]]:
-    """The same cells with orientations: edges by ascending nodes, as TopoNetX has them, others as they are listed."""
-    found, named = [ranks[0]], []
+    """The same cells with orientations: edges by ascending nodes, as in TopoNetX, others as they
+    are listed.
+    """
+    oriented = [ranks[0]]
+    oriented_texts = []
     for text, cells in zip(texts, ranks[1:], strict=True):
         size = 3 if text.startswith("face=") else len(Pattern(text).letters)
-        bad = next((nodes for nodes, _ in cells if len(nodes) != size), None)
-        if bad is not None or text.startswith("rank"):
-            what = (
-                f"the cells `{text}` of this complex have none"
-                if text.startswith("rank")
-                else f"`{text}` has the cell {bad}"
-            )
+        wrong = next((nodes for nodes, _ in cells if len(nodes) != size), None)
+        if wrong is not None or text.startswith("rank"):
+            problem = f"`{text}` has the cell {wrong}"
+            if text.startswith("rank"):
+                problem = f"the cells `{text}` of this complex have none"
             raise IncidenceError(
-                f"from_toponetx: edges and simplices have an orientation, and {what}. Leave out oriented=True."
+                f"from_toponetx: edges and simplices have an orientation, and {problem}. Leave out"
+                " oriented=True."
             )
-        named.append(face_text(size, brackets="<>"))
-        found.append(
-            [_as_told(tuple(sorted(nodes)) if size == 2 else nodes, data) for nodes, data in cells]
-        )
-    return found, named
+        oriented_texts.append(face_text(size, brackets="<>"))
+        if size == 2:
+            cells = [(tuple(sorted(nodes)), data) for nodes, data in cells]  # type: ignore[type-var]
+        oriented.append([_in_written_orientation(nodes, data) for nodes, data in cells])
+    return oriented, oriented_texts
 
 
-def _as_told(
+def _in_written_orientation(
     nodes: tuple[Any, ...], data: dict[Any, Any]
 ) -> tuple[tuple[Hashable, ...], dict[Any, Any]]:
-    """A cell in the orientation that `to_toponetx` has left word of, where it is another, with features to match."""
-    told = data.get("orientation")
-    if told is None or "features" not in data:
-        return (nodes if told is None else tuple(told)), data
-    sign = sorting_sign([nodes.index(node) for node in told])
-    return tuple(told), {**data, "features": data["features"] * sign}
+    """A cell in the orientation that `to_toponetx` wrote, if it is another, with its features."""
+    written = data.get("orientation")
+    if written is None:
+        return nodes, data
+    if "features" not in data:
+        return tuple(written), data
+    sign = sorting_sign([nodes.index(node) for node in written])
+    return tuple(written), {**data, "features": data["features"] * sign}
 
 
 def _read_cells(cells: Any, top: int) -> tuple[list[Cells], list[str]]:
@@ -136,17 +139,16 @@ def _read_cells(cells: Any, top: int) -> tuple[list[Cells], list[str]]:
 
 
 def _read_colored(cells: Any, top: int) -> tuple[list[Cells], list[str]]:
-    kept = cells.cells.hyperedge_dict  # its own look-up by rank is broken in TopoNetX 0.2
+    by_rank = cells.cells.hyperedge_dict  # look-up by rank is broken in TopoNetX 0.2
     ranks: list[Cells] = []
     for rank in range(max(top, 0) + 1):
-        found = [(nodes, data) for nodes, data in kept.get(rank, {}).items()]
-        # A colored hypergraph keeps several cells on the same nodes, each with a key.
-        several = [
-            (n, own)
-            for n, d in found
-            for own in (d.values() if d and all(isinstance(k, int) for k in d) else [d])
-        ]
-        ranks.append([(tuple(sorted(nodes, key=str)), data) for nodes, data in several])
+        listed: Cells = []
+        for nodes, data in by_rank.get(rank, {}).items():
+            ordered = tuple(sorted(nodes, key=str))
+            # A colored hypergraph has several cells on the same nodes, each with a key.
+            has_keys = data and all(isinstance(key, int) for key in data)
+            listed += [(ordered, one) for one in (data.values() if has_keys else [data])]
+        ranks.append(listed)
     texts = [f"rank{rank}={{i ...}}" for rank in range(1, len(ranks))]
     if texts and all(len(nodes) == 2 for nodes, _ in ranks[1]):
         texts[0] = "{i j}"
@@ -154,106 +156,115 @@ def _read_colored(cells: Any, top: int) -> tuple[list[Cells], list[str]]:
 
 
 def to_toponetx(example: Example | Structure, kind: str | None = None) -> Any:
-    r"""Writes a structure as a complex, features as attributes called `features` (`position` for `pos=i`).
+    r"""Write a structure as a complex, features as attributes `features` (`position` for `pos=i`).
 
-    A simplicial complex of TopoNetX orients its cells by ascending nodes: features of oriented faces are written for that orientation, so
-    that its matrices may be applied to them, and other orientations are kept as an attribute `orientation`.
+    A simplicial complex of TopoNetX orients its cells by ascending nodes. Features of oriented
+    faces are written for that orientation, so that its matrices apply to them. Other orientations
+    become an attribute `orientation`.
 
     Args:
         example: An example or a structure.
-        kind: `simplicial` for `{i j}`, `{i j k}`, ..., or `<i j>`, `<i j k>`, ...; `cell` for `{i j}` and one tensor of faces such as
-            `face={i ...}` or `ring={i ...}`; `combinatorial` or `colored` for `{i j}` or `rank1={i ...}`, `rank2={i ...}`, .... If not
-            given, the first of these that fits.
+        kind: `simplicial` for `{i j}`, `{i j k}`, ..., or `<i j>`, `<i j k>`, ...; `cell` for `{i
+            j}` and one tensor of faces such as `face={i ...}` or `ring={i ...}`; `combinatorial` or
+            `colored` for `{i j}` or `rank1={i ...}`, `rank2={i ...}`, .... Default: the first of
+            these that fits.
 
     Raises:
         IncidenceError: The complex cannot hold it.
 
     Example:
-        >>> square = Structure(4, {"{i j}": [[0, 0, 1, 2], [1, 3, 2, 3]], "face={i ...}": [[0, 1, 2, 3], [0, 0, 0, 0]]})
-        >>> to_toponetx(square)
+        >>> sides = [[0, 0, 1, 2], [1, 3, 2, 3]]
+        >>> face = [[0, 1, 2, 3], [0, 0, 0, 0]]
+        >>> to_toponetx(Structure(4, {"{i j}": sides, "face={i ...}": face}))
         CellComplex()
     """
     tnx = need("toponetx", "to_toponetx", "convert")
     example = single(example, "to_toponetx")
-    names = {p.name for p in example.structure.patterns if p.is_open}
-    if kind is None:
-        kind = (
-            "combinatorial"
-            if any(n and n.startswith("rank") for n in names)
-            else "cell"
-            if names
-            else "simplicial"
-        )
+    kind = kind or _kind_of(example.structure)
     if kind not in _KINDS:
         raise IncidenceError(f"to_toponetx: kind is one of {', '.join(_KINDS)}; got {kind!r}.")
     complex_name, texts_of = _KINDS[kind]
-    example, told = _ascending(example)
-    made, structure, ranks = (
-        getattr(tnx, complex_name)(),
-        example.structure,
-        texts_of(example.structure),
-    )
-    assert_held(example, "to_toponetx", ranks.values(), [*_NODES.values(), *ranks.values()])
-    is_colored, nodes = kind in ("combinatorial", "colored"), _node_rows(example)
+    example, orientation_of = _ascending(example)
+    structure = example.structure
+    texts = texts_of(structure)
+    assert_held(example, "to_toponetx", texts.values(), [*_NODES.values(), *texts.values()])
+    made = getattr(tnx, complex_name)()
+    nodes = _node_rows(example)
+    has_ranks = kind in ("combinatorial", "colored")
     for node, data in nodes.items():
-        made.add_node(node, **({} if is_colored else data))
-    here = {
-        rank: text for rank, text in sorted(ranks.items()) if Pattern(text) in structure.patterns
+        made.add_node(node, **({} if has_ranks else data))
+    present = {
+        rank: text for rank, text in sorted(texts.items()) if Pattern(text) in structure.patterns
     }
-    faces = {rank: _faces(structure, text) for rank, text in here.items()}
+    faces = {rank: _faces(structure, text) for rank, text in present.items()}
     around: dict[int, set[int]] = {v: set() for v in nodes}
-    for u, v in faces.get(1, []) if kind == "cell" else []:
-        around[u].add(v)
-        around[v].add(u)
-    for rank, text in here.items():
+    if kind == "cell":
+        for u, v in faces.get(1, []):
+            around[u].add(v)
+            around[v].add(u)
+    for rank, text in present.items():
         for number, (face, data) in enumerate(zip(faces[rank], _rows(example, text), strict=True)):
             if kind == "simplicial":
-                made.add_simplex(face, **data, **told.get((text, number), {}))
-            elif kind == "cell":
-                made.add_edge(*face, **data) if rank == 1 else made.add_cell(
-                    _cycle(face, around), rank=2, **data
-                )
+                made.add_simplex(face, **data, **orientation_of.get((text, number), {}))
+            elif has_ranks:
+                _add_ranked(made, face, rank, data)
+            elif rank == 1:
+                made.add_edge(*face, **data)
             else:
-                try:
-                    made.add_cell(face, rank=rank, **data)
-                except ValueError as error:
-                    raise IncidenceError(f"to_toponetx: {error}.") from None
+                made.add_cell(_cycle(face, around), rank=2, **data)
     total = len(nodes) + sum(map(len, faces.values()))
     if kind == "simplicial" and sum(made.shape) != total:
         raise IncidenceError(
-            "to_toponetx: a simplicial complex is closed under subsets, and some edge or smaller face is missing here."
+            "to_toponetx: a simplicial complex is closed under subsets, and some edge or smaller"
+            " face is missing here. Add it first."
         )
-    if is_colored and sum(made.shape[1:]) != total - len(nodes):
+    if has_ranks and sum(made.shape[1:]) != total - len(nodes):
         raise IncidenceError(
-            "to_toponetx: a combinatorial complex has no set of nodes in two ranks. Write it with kind='colored'."
+            "to_toponetx: a combinatorial complex has no set of nodes in two ranks. Write it with"
+            " kind='colored'."
         )
     if any(p.is_oriented for p in structure.patterns):
         made.complex["oriented"] = True
-    if is_colored:
+    if has_ranks:
         made.set_node_attributes(nodes)  # at the end, as adding a cell makes its nodes anew
     return made
 
 
+def _kind_of(structure: Structure) -> str:
+    names = {p.name for p in structure.patterns if p.is_open}
+    if any(name and name.startswith("rank") for name in names):
+        return "combinatorial"
+    return "cell" if names else "simplicial"
+
+
+def _add_ranked(made: Any, face: list[int], rank: int, data: dict[str, Any]) -> None:
+    try:
+        made.add_cell(face, rank=rank, **data)
+    except ValueError as error:
+        raise IncidenceError(f"to_toponetx: {error}.") from None
+
+
 def _ascending(example: Example) -> tuple[Example, dict[tuple[str, int], dict[str, Any]]]:
-    """The example with oriented faces by ascending nodes, and an attribute for every face that was oriented otherwise."""
-    structure, features, told = example.structure, dict(example.features), {}
+    """The example with oriented faces by ascending nodes, and an attribute for every face that had
+    another orientation.
+    """
+    structure = example.structure
+    features = dict(example.features)
+    orientation_of = {}
     for pattern in [p for p in structure.patterns if p.odd_pair is not None and p.order == 1]:
         is_reversed = orientations(structure, pattern) < 0
         for number in is_reversed.nonzero()[:, 0].tolist():
-            told[str(pattern), number] = {
-                "orientation": tuple(structure[pattern][:, number].tolist())
-            }
+            nodes = tuple(structure[pattern][:, number].tolist())
+            orientation_of[str(pattern), number] = {"orientation": nodes}
         structure, signs = structure.reverse(pattern, is_reversed)
-        features |= {
-            k: x * signs.to(x.dtype)[:, None]
-            for k, x in features.items()
-            if example.structure.resolve(k) == pattern
-        }
-    return example.replace(structure=structure, features=features), told
+        for key, x in features.items():
+            if example.structure.resolve(key) == pattern:
+                features[key] = x * signs.to(x.dtype)[:, None]
+    return example.replace(structure=structure, features=features), orientation_of
 
 
 def _faces(structure: Structure, text: str) -> list[list[int]]:
-    """The nodes of every entry of lone faces, in the order in which they are kept."""
+    """The nodes of every entry of lone faces, in the order of the structure."""
     pattern = structure.resolve(text)
     if not pattern.is_open:
         return structure[pattern].T.tolist()  # type: ignore[no-any-return]
@@ -265,33 +276,36 @@ def _faces(structure: Structure, text: str) -> list[list[int]]:
 def _rows(example: Example, text: str) -> list[dict[str, Any]]:
     """The attributes of every entry."""
     x = by_meaning(example).get(Pattern(text))
-    count = example.structure.num_entries(text)
-    return (
-        [{"features": row} for row in as_array(x, "to_toponetx")]
-        if x is not None
-        else [{} for _ in range(count)]
-    )
+    if x is None:
+        return [{} for _ in range(example.structure.num_entries(text))]
+    return [{"features": row} for row in as_array(x, "to_toponetx")]
 
 
 def _node_rows(example: Example) -> dict[int, dict[str, Any]]:
-    found: dict[int, dict[str, Any]] = {v: {} for v in range(example.structure.counts["node"])}
+    rows: dict[int, dict[str, Any]] = {v: {} for v in range(example.structure.counts["node"])}
+    features = by_meaning(example)
     for name, text in _NODES.items():
-        x = by_meaning(example).get(Pattern(text))
-        for v, row in enumerate([] if x is None else as_array(x, "to_toponetx")):
-            found[v][name] = row
-    return found
+        if Pattern(text) in features:
+            for v, row in enumerate(as_array(features[Pattern(text)], "to_toponetx")):
+                rows[v][name] = row
+    return rows
 
 
 def _cycle(face: list[int], around: dict[int, set[int]]) -> list[int]:
-    """The nodes of a face along its boundary: as they are kept, if that goes along edges; else by the only way there is."""
+    """The nodes of a face along its boundary: in their order, if that follows edges; else by the
+    only cycle.
+    """
     if all(v in around[u] for u, v in zip(face, [*face[1:], face[0]], strict=True)):
         return face
-    inside, way = set(face), [face[0]]
+    inside = set(face)
+    way = [face[0]]
     while len(way) < len(face):
-        ahead = [v for v in sorted(around[way[-1]] & inside) if v not in way]
-        if not ahead or len(around[way[-1]] & inside) != 2:
+        near = around[way[-1]] & inside
+        ahead = [v for v in sorted(near) if v not in way]
+        if not ahead or len(near) != 2:
             raise IncidenceError(
-                f"to_toponetx: the nodes {sorted(face)} of a face are no cycle of edges without chords, so it has no boundary."
+                f"to_toponetx: the nodes {sorted(face)} of a face are no cycle of edges without"
+                " chords, so it has no boundary. Leave the face out."
             )
         way.append(ahead[0])
     return way
@@ -307,7 +321,8 @@ def _edges_and_faces(structure: Structure) -> dict[int, str]:
     faces = next((str(p) for p in structure.patterns if p.is_open), "face={i ...}")
     if Pattern("{i j}") not in structure.patterns or Pattern(faces).order != 1:
         raise IncidenceError(
-            f"to_toponetx: a cell complex has edges `{{i j}}`, and faces such as `face={{i ...}}`; not `{faces}` alone."
+            "to_toponetx: a cell complex has edges `{i j}`, and faces such as `face={i ...}`;"
+            f" not `{faces}` alone."
         )
     return {1: "{i j}", 2: faces}
 

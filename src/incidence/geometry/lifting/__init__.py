@@ -1,4 +1,6 @@
-"""Liftings: more faces from those there are. Each is linear in what it finds, has a limit, and takes batches like single structures."""
+"""Liftings: more faces from those there are. Each is linear in what it finds, has a limit, and
+takes batches like single structures.
+"""
 
 from incidence.geometry.lifting.adjacency import LIMIT
 from incidence.geometry.lifting.cliques import alpha, cliques, vietoris_rips

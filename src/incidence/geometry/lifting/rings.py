@@ -1,4 +1,6 @@
-"""Rings: cycles without chords, as faces of mixed size; what chemists and cell complexes mean by the cycles of a graph."""
+"""Rings: cycles without chords, as faces of mixed size; what chemists and cell complexes mean by
+the cycles of a graph.
+"""
 
 from __future__ import annotations
 
@@ -29,56 +31,54 @@ def rings(
     edges: str | None = None,
     limit: int | None = LIMIT,
 ) -> Structure:
-    r"""Adds the cycles without chords of up to so many nodes, as a tensor `ring={i ...}`.
+    r"""Add the cycles without chords of up to so many nodes, as a tensor `ring={i ...}`.
 
-    A cycle without chords is told by its nodes: no other edge joins two of them. Triangles are rings of length 3.
+    A cycle without chords is told by its nodes: no other edge joins two of them. Triangles are
+    rings of length 3.
 
     Args:
         structure: One structure or a batch. Directions of edges are ignored, and so are loops.
         max_length: The number of nodes of the longest rings.
         min_length: The number of nodes of the shortest rings.
         name: The name of the new tensor; None for `{i ...}` itself.
-        edges: The tensor whose entries are the edges; the only one there is, if not given.
-        limit: How many rings, and how many paths of one length that may become rings, may be found; None for any number.
+        edges: The tensor whose entries are the edges. Default: the only one there is.
+        limit: How many rings, and how many paths of one length that may become rings, may be found;
+            None for any number.
 
     Raises:
         TooLargeError: There are more than the limit.
 
     Example:
-        >>> cube = Structure(8, {"{i j}": [[0, 0, 0, 1, 1, 2, 2, 3, 4, 4, 5, 6], [1, 2, 4, 3, 5, 3, 6, 7, 5, 6, 7, 7]]})
+        >>> ends = [[0, 0, 0, 1, 1, 2, 2, 3, 4, 4, 5, 6], [1, 2, 4, 3, 5, 3, 6, 7, 5, 6, 7, 7]]
+        >>> cube = Structure(8, {"{i j}": ends})
         >>> rings(cube, max_length=4)
         Structure(num_nodes=8, '{i j}': 12 entries, 'ring={i ...}': 6 entries)
-        >>> rings(cube, max_length=6).num_entries("ring")  # and the hexagons around the four diagonals
+        >>> rings(cube, max_length=6).num_entries("ring")  # and hexagons around 4 diagonals
         10
     """
     max_length = as_integer("rings", "max_length", max_length, 3)
     min_length = as_integer("rings", "min_length", min_length, 3)
     _, sort, graph = read_edges(structure, edges, "rings")
     bound = Bound("rings", limit, "Lower max_length")
-    # A ring is found once: from its smallest node s, with neighbours a < b on it. Paths (a, s, b, ...) grow at their end by nodes that are
-    # larger than s and joined to no earlier node of the path; one that is joined to a closes the ring.
+    # Every ring results once: from its smallest node s, with neighbours a < b on it. Paths (a, s,
+    # b, ...) grow at their end by nodes that are larger than s and joined to no earlier node of the
+    # path; a node that is joined to a closes the ring.
     graph = _peeled(graph, max_length)
     paths, triangles = _start(graph, bound)
-    found, total = [triangles], len(triangles)
+    by_length = [triangles]
+    total = len(triangles)
     for length in range(4, max_length + 1):
         if not len(paths):
             break
         paths, closed = _grow(graph, paths, bound, total, is_last=length == max_length)
         total += len(closed)
-        found.append(closed)
-    return attach_faces(
-        structure,
-        {
-            named(name, open_text(sort)): [
-                triangles[:0],
-                *(rows for rows in found if rows.shape[1] >= min_length),
-            ]
-        },
-    )
+        by_length.append(closed)
+    long_enough = [rows for rows in by_length if rows.shape[1] >= min_length]
+    return attach_faces(structure, {named(name, open_text(sort)): [triangles[:0], *long_enough]})
 
 
 def _peeled(graph: Adjacency, rounds: int) -> Adjacency:
-    """Without nodes of one neighbour, again and again: trees that hang on rings would only cost time."""
+    """The graph without nodes of one neighbour, repeatedly: trees at rings only cost time."""
     for _ in range(rounds):
         inner = (graph.degree[graph.source] > 1) & (graph.degree[graph.neighbour] > 1)
         if bool(inner.all()):
@@ -88,23 +88,45 @@ def _peeled(graph: Adjacency, rounds: int) -> Adjacency:
 
 
 def _start(graph: Adjacency, bound: Bound) -> tuple[Tensor, Tensor]:
+    """The open paths of 3 nodes, and the triangles."""
     up = graph.source < graph.neighbour
-    smallest, above = graph.source[up], graph.neighbour[up]
-    open_paths, triangles, counts = [above.new_zeros(0, 3)], [above.new_zeros(0, 3)], [0, 0]
+    smallest = graph.source[up]
+    above = graph.neighbour[up]
+    open_paths = _Rows(above.new_zeros(0, 3), bound, "paths of 3 nodes")
+    triangles = _Rows(above.new_zeros(0, 3), bound, "rings")
     for which, other in pairs_in_groups(smallest, bound.assert_time, "paths of 3 nodes"):
         rows = torch.stack([above[which], smallest[which], above[other]], dim=1)
         is_closed = graph.has(rows[:, 0], rows[:, 2])
-        _keep(open_paths, rows[~is_closed], counts, 0, bound, "paths of 3 nodes")
-        _keep(triangles, rows[is_closed], counts, 1, bound, "rings")
-    return torch.cat(open_paths), torch.cat(triangles)
+        open_paths.add(rows[~is_closed])
+        triangles.add(rows[is_closed])
+    return open_paths.joined(), triangles.joined()
 
 
-def _keep(
-    parts: list[Tensor], rows: Tensor, counts: list[int], place: int, bound: Bound, what: str
-) -> None:
-    counts[place] += len(rows)
-    bound.assert_room(counts[place], what)
-    parts.append(rows)
+class _Rows:
+    """Rows that come in parts, within a bound.
+
+    Args:
+        empty: No rows, of the right width.
+        bound: The bound.
+        what: The plural of the rows, for errors.
+        count: How many rows there are already.
+    """
+
+    def __init__(self, empty: Tensor, bound: Bound, what: str, count: int = 0) -> None:
+        self.parts = [empty]
+        self.bound = bound
+        self.what = what
+        self.count = count
+
+    def add(self, rows: Tensor) -> None:
+        """Add a part, and check the bound."""
+        self.count += len(rows)
+        self.bound.assert_room(self.count, self.what)
+        self.parts.append(rows)
+
+    def joined(self) -> Tensor:
+        """Return all rows."""
+        return torch.cat(self.parts)
 
 
 def _grow(
@@ -112,20 +134,24 @@ def _grow(
 ) -> tuple[Tensor, Tensor]:
     """The paths with one node more that are still open, and those that are closed by it."""
     length = paths.shape[1] + 1
-    counts, degrees = [0, total], graph.degree[paths[:, -1]]
-    bound.assert_time(int(degrees.sum()), f"paths of {length} nodes")
-    open_paths, closed = [paths.new_zeros(0, length)], [paths.new_zeros(0, length)]
+    what = f"paths of {length} nodes"
+    degrees = graph.degree[paths[:, -1]]
+    bound.assert_time(int(degrees.sum()), what)
+    open_paths = _Rows(paths.new_zeros(0, length), bound, what)
+    closed = _Rows(paths.new_zeros(0, length), bound, "rings", total)
     for chunk in chunks(degrees):
         rows = paths[chunk]
         which, node = graph.grow(rows[:, -1])
         fits = node > rows[which, 1]
-        which, node = which[fits], node[fits]
+        which = which[fits]
+        node = node[fits]
         for column in range(1, length - 2):
             fits = ~graph.has(rows[which, column], node)
-            which, node = which[fits], node[fits]
+            which = which[fits]
+            node = node[fits]
         grown = torch.cat([rows[which], node[:, None]], dim=1)
         is_closed = graph.has(rows[which, 0], node)
-        _keep(closed, grown[is_closed], counts, 1, bound, "rings")
+        closed.add(grown[is_closed])
         if not is_last:
-            _keep(open_paths, grown[~is_closed], counts, 0, bound, f"paths of {length} nodes")
-    return torch.cat(open_paths), torch.cat(closed)
+            open_paths.add(grown[~is_closed])
+    return open_paths.joined(), closed.joined()

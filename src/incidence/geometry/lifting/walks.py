@@ -1,4 +1,6 @@
-"""Walks along edges: nodes a few steps apart, neighbourhoods, paths of two edges, line graphs; and all tuples of nodes."""
+"""Walks along edges: nodes a few steps apart, neighbourhoods, paths of two edges, line graphs; and
+all tuples of nodes.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +44,15 @@ def khop(
     edges: str | None = None,
     limit: int | None = LIMIT,
 ) -> Structure:
-    r"""Adds the pairs of different nodes that are at most k steps apart, as a tensor `hopk={i j}`; with directed edges `hopk=(i j)`.
+    r"""Add the pairs of different nodes that are at most k steps apart, as a tensor `hopk={i j}`;
+    with directed edges `hopk=(i j)`.
 
     Args:
         structure: One structure or a batch. Steps follow the direction of edges that have one.
         k: The number of steps.
-        exact: Only pairs whose distance is k, and none that are nearer.
-        name: The name of the new tensor; `hop2` for two steps, if not given.
-        edges: The tensor whose entries are the edges; the only one there is, if not given.
+        exact: Whether only pairs at distance k count, and none that are nearer.
+        name: The name of the new tensor. Default: `hop2` for two steps.
+        edges: The tensor whose entries are the edges. Default: the only one there is.
         limit: How many pairs may be found, each counted in both directions; None for any number.
 
     Raises:
@@ -83,16 +86,17 @@ def neighbourhoods(
     edges: str | None = None,
     limit: int | None = LIMIT,
 ) -> Structure:
-    r"""Adds every node with all nodes at most k steps from it, as a hyperedge: a tensor `neighbourhood={i ...}`.
+    r"""Add every node with all nodes at most k steps from it, as a hyperedge: a tensor
+    `neighbourhood={i ...}`.
 
     Args:
         structure: One structure or a batch. Directions of edges are ignored.
         k: The number of steps.
-        centred: Keep whose neighbourhood it is: `neighbourhood=i {i ...}`, one entry for every node, in any case. Without, nodes that have
-            the same neighbourhood share one entry.
+        centred: Whether entries have their centre: `neighbourhood=i {i ...}`, one entry for every
+            node. If not, nodes with the same neighbourhood share one entry.
         name: The name of the new tensor; None for `{i ...}` itself.
-        edges: The tensor whose entries are the edges; the only one there is, if not given.
-        limit: How many incidences may be found; None for any number.
+        edges: The tensor whose entries are the edges. Default: the only one there is.
+        limit: How many incidences may result; None for any number.
 
     Raises:
         TooLargeError: There are more incidences than the limit.
@@ -120,23 +124,27 @@ def neighbourhoods(
 
 
 def _reach(graph: Adjacency, k: int, bound: Bound) -> list[Tensor]:
-    """For every number of steps up to k, the pairs (start, node) that are so far apart, shape [2, pairs]."""
+    """For every number of steps up to k, the pairs (start, node) that are so far apart, shape [2,
+    pairs].
+    """
     count = max(graph.num_nodes, 1)
     nodes = torch.arange(graph.num_nodes, device=graph.ptr.device)
     front = seen = nodes * count + nodes  # pairs as codes start * nodes + node
-    steps, total = [], 0
+    steps = []
+    total = 0
     for _ in range(k):
-        start, node = front // count, front % count
+        start = front // count
+        node = front % count
         degrees = graph.degree[node]
         bound.assert_time(int(degrees.sum()), "pairs with a step more")
-        found = [front.new_zeros(0)]
+        new = [front.new_zeros(0)]
         for chunk in chunks(degrees):
             which, after = graph.grow(node[chunk])
             codes = torch.unique(start[chunk][which] * count + after)
             spot = torch.searchsorted(seen, codes).clamp_(max=max(len(seen) - 1, 0))
-            found.append(codes[seen[spot] != codes])
-            bound.assert_room(total + len(found[-1]), "pairs")
-        front = torch.unique(torch.cat(found))
+            new.append(codes[seen[spot] != codes])
+            bound.assert_room(total + len(new[-1]), "pairs")
+        front = torch.unique(torch.cat(new))
         total += len(front)
         bound.assert_room(total, "pairs")
         seen = torch.cat([seen, front]).sort()[0]
@@ -152,14 +160,16 @@ def paths(
     edges: str | None = None,
     limit: int | None = LIMIT,
 ) -> Structure:
-    r"""Adds the pairs of edges that meet head to tail, `(i j) (j k)`; with undirected edges those that share a node, `{i j} {j k}`.
+    r"""Add the pairs of edges that meet head to tail, `(i j) (j k)`; with undirected edges those
+    that share a node, `{i j} {j k}`.
 
     Args:
         structure: One structure or a batch. Loops are left out.
-        backtrack: Whether i and k may be one node: an edge and its reverse, or an undirected edge with itself.
+        backtrack: Whether i and k may be one node: an edge and its reverse, or an undirected edge
+            with itself.
         name: A name for the new tensor.
-        edges: The tensor whose entries are the edges; the only one there is, if not given.
-        limit: How many pairs may be found; None for any number.
+        edges: The tensor whose entries are the edges. Default: the only one there is.
+        limit: How many pairs may result; None for any number.
 
     Raises:
         TooLargeError: There are more pairs than the limit.
@@ -173,26 +183,32 @@ def paths(
     bound = Bound("paths", limit, "Leave out edges at nodes of high degree")
     bound.assert_room(int(graph.degree[graph.neighbour].sum()), "pairs of edges")
     arc, last = graph.grow(graph.neighbour)  # for every arc the nodes one step after its end
-    first, middle = graph.source[arc], graph.neighbour[arc]
+    first = graph.source[arc]
+    middle = graph.neighbour[arc]
+    is_entry = first != last
+    if backtrack and is_directed(pattern):
+        is_entry = torch.ones_like(is_entry)
+    elif backtrack:  # an undirected edge with itself is one entry, from either end
+        is_entry |= first < middle
     left, right = "()" if is_directed(pattern) else "{}"
-    # An undirected edge with itself is one entry, whichever end it is seen from.
-    kept = (first != last) | (backtrack and (torch.tensor(is_directed(pattern)) | (first < middle)))
     i, j, k = letters(3, sort)
     text = named(name, f"{left}{i} {j}{right} {left}{j} {k}{right}")
-    return attach(structure, {text: torch.stack([first, middle, last])[:, kept]})
+    return attach(structure, {text: torch.stack([first, middle, last])[:, is_entry]})
 
 
 def line_graph(
     structure: Structure, *, edges: str | None = None, limit: int | None = LIMIT
 ) -> Structure:
-    r"""The structure whose nodes are the edges of another, in their order; joined, `{i j}`, if they share a node.
+    r"""Return the structure whose nodes are the edges of another, in their order; `{i j}` joins
+    edges that share a node.
 
-    Of directed edges, `(i j)` says that the second starts where the first ends. Features of the edges are features of the new nodes.
+    For directed edges, `(i j)` joins an edge to those that start where it ends. Features of the
+    edges are features of the new nodes.
 
     Args:
         structure: One structure or a batch.
-        edges: The tensor whose entries are the edges; the only one there is, if not given.
-        limit: How many pairs of edges may be found; None for any number.
+        edges: The tensor whose entries are the edges. Default: the only one there is.
+        limit: How many pairs of edges may result; None for any number.
 
     Raises:
         TooLargeError: There are more pairs than the limit.
@@ -210,9 +226,8 @@ def line_graph(
     if is_directed(pattern):  # the second starts where the first ends
         starting, order = source.sort(stable=True)
         num_nodes = structure.counts[pattern.sorts[pattern.letters[0]]]
-        leaving = Adjacency(
-            ranges(torch.bincount(starting, minlength=num_nodes)), order
-        )  # the edges that start at each node
+        # the edges that start at each node
+        leaving = Adjacency(ranges(torch.bincount(starting, minlength=num_nodes)), order)
         bound.assert_room(int(leaving.degree[target].sum()), "pairs of edges")
         first, second = leaving.grow(target)
         return attach(lines, {"(i j)": torch.stack([first, second])[:, first != second]})
@@ -220,11 +235,9 @@ def line_graph(
     apart = source != target  # a loop meets its node once
     node, order = torch.cat([source, target[apart]]).sort(stable=True)
     edge = torch.cat([edge, edge[apart]])[order]
-    found = [
-        torch.stack([edge[one], edge[other]], 1)
-        for one, other in pairs_in_groups(node, bound.assert_room, "pairs of edges")
-    ]
-    return attach_faces(lines, {"{i j}": [torch.cat([edge.new_zeros(0, 2), *found])]})
+    meeting = pairs_in_groups(node, bound.assert_room, "pairs of edges")
+    rows = [torch.stack([edge[one], edge[other]], 1) for one, other in meeting]
+    return attach_faces(lines, {"{i j}": [torch.cat([edge.new_zeros(0, 2), *rows])]})
 
 
 def tuples(
@@ -235,7 +248,8 @@ def tuples(
     name: str | None = None,
     limit: int | None = LIMIT,
 ) -> Structure:
-    r"""Adds all k-tuples of nodes, repeats allowed: `i j` for two, `i j k` for three; in a batch those of each structure.
+    r"""Add all k-tuples of nodes, repeats allowed: `i j` for two, `i j k` for three; in a batch
+    those of each structure.
 
     Args:
         structure: One structure or a batch.
@@ -255,20 +269,18 @@ def tuples(
     assert_structure("tuples", structure)
     node = f"i:{sort}"
     sizes = torch.bincount(structure.batch(node), minlength=structure.num_structures)
-    Bound("tuples", limit, "Lower k").assert_room(
-        sum(n**k for n in sizes.tolist()), f"tuples of {k} nodes"
-    )
+    total = sum(n**k for n in sizes.tolist())
+    Bound("tuples", limit, "Lower k").assert_room(total, f"tuples of {k} nodes")
     text = named(name, " ".join(letters(k, sort)))
     different, kind = torch.unique(sizes, return_inverse=True)
-    plain, columns = " ".join(letters(k)), []
-    for n in different.tolist():  # the preferred order is found once for all structures of a size
+    plain = " ".join(letters(k))
+    columns = []
+    for n in different.tolist():  # the preferred order is the same for all structures of a size
         numbers = torch.arange(n**k, device=structure.device)
         rows = torch.stack([numbers // n ** (k - 1 - p) % max(n, 1) for p in range(k)])
         columns.append(assemble(n, {plain: rows}, is_preferred=False)[plain])
-    starts = ranges(torch.tensor([own.shape[1] for own in columns]))[:-1].to(structure.device)
+    counts = torch.tensor([rows.shape[1] for rows in columns])
+    starts = ranges(counts)[:-1].to(structure.device)
     home, place = expand(starts[kind], sizes**k)
-    return attach(
-        structure,
-        {text: torch.cat(columns, dim=1)[:, place] + ranges(sizes)[home]},
-        is_preferred=True,
-    )
+    index = torch.cat(columns, dim=1)[:, place] + ranges(sizes)[home]
+    return attach(structure, {text: index}, is_preferred=True)

@@ -1,8 +1,9 @@
 """Mesh files: bytes in, points and polygons out; nothing in a file is ever executed.
 
-Why not a library: trimesh cuts every quad and polygon into triangles and merges nodes as it reads; meshio regroups faces by their size.
-Rows of features that belong to the faces of a file would match neither. What is read here keeps every polygon, and its place. STL, which
-has triangles and no nodes, is left to trimesh.
+Why not a library: trimesh cuts every quad and polygon into triangles and merges nodes as it reads;
+meshio regroups faces by their size. Rows of features that belong to the faces of a file would match
+neither. These readers keep every polygon, and its place. trimesh reads STL, which has triangles and
+no nodes.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ __all__ = ["FORMATS", "Soup", "read_soup"]
 
 @contextmanager
 def _without_log(name: str) -> Iterator[None]:
-    """Keeps a library from telling what went wrong inside of it: an error says so in a sentence."""
+    """Silence the log of a library: an error says in a sentence what went wrong."""
     log = logging.getLogger(name)
-    before, log.disabled = log.disabled, True
+    before = log.disabled
+    log.disabled = True
     try:
         yield
     finally:
@@ -40,24 +42,29 @@ def _without_log(name: str) -> Iterator[None]:
 
 
 def read_stl(data: bytes, name: str) -> Soup:
-    """Points and triangles of an STL file, text or binary, by trimesh: equal corners are one node, numbered as they first appear."""
+    """Read points and triangles of an STL file, text or binary, by trimesh.
+
+    Equal corners are one node, numbered as they first appear.
+    """
     trimesh = need("trimesh", "reading an STL file", "mesh")
     try:
         with warnings.catch_warnings(), _without_log("trimesh.util"):
-            warnings.simplefilter(
-                "error"
-            )  # where text is no number, numpy warns and drops the rest of the file
-            found = trimesh.load_mesh(BytesIO(data), file_type="stl", process=False)
-            corners = np.array(found.vertices, dtype=np.float64)[np.array(found.faces).ravel()]
+            # where text is no number, numpy warns and drops the rest of the file
+            warnings.simplefilter("error")
+            mesh = trimesh.load_mesh(BytesIO(data), file_type="stl", process=False)
+            corners = np.array(mesh.vertices, dtype=np.float64)[np.array(mesh.faces).ravel()]
     except Exception as error:  # a damaged file may raise anything in a reader that trusts it
         raise damaged(
             f"{name} cannot be read as STL, text or binary: {' '.join(str(error).split())}."
         ) from None
     written = data.lower().count(b"endfacet")  # none in a binary file
     if not len(corners) or written not in (0, len(corners) // 3):
-        got = f"{len(corners) // 3:,} of {written:,} triangles are" if written else "no triangle is"
+        got = "no triangle is"
+        if written:
+            got = f"{len(corners) // 3:,} of {written:,} triangles are"
         raise damaged(
-            f"{name}: {got} whole and between `solid` and `endsolid`, and it has not the length of a binary STL."
+            f"{name}: {got} whole and between `solid` and `endsolid`, and it has not the length of"
+            " a binary STL."
         )
     corners = corners.reshape(-1, 3) + 0.0  # -0.0 becomes 0.0, its equal
     _, first, number = np.unique(corners, axis=0, return_index=True, return_inverse=True)
@@ -74,14 +81,15 @@ FORMATS: dict[str, Callable[[bytes, str], Soup]] = {
 
 
 def read_soup(source: Any, file_format: str | None = None) -> Soup:
-    """Points and polygons of a file, as they stand in it.
+    """Read points and polygons of a file, in the order of the file.
 
     Args:
         source: A path, or an open binary file (then the format must be given); `.gz` is unpacked.
-        file_format: One of `FORMATS`; the suffix of the path, if not given.
+        file_format: One of `FORMATS`. Default: the suffix of the path.
 
     Raises:
-        IncidenceError: There is no such file or format, or the file is broken; the message says where.
+        IncidenceError: There is no such file or format, or the file is broken; the message says
+            where.
     """
     if file_format is not None and not isinstance(file_format, str):
         raise IncidenceError(
@@ -90,7 +98,8 @@ def read_soup(source: Any, file_format: str | None = None) -> Soup:
     if source == "":
         raise IncidenceError("the path of the mesh is empty: give the path of a mesh file.")
     if hasattr(source, "read"):
-        name, data = str(getattr(source, "name", "the file")), source.read()
+        name = str(getattr(source, "name", "the file"))
+        data = source.read()
         if not isinstance(data, bytes):
             raise IncidenceError(
                 f"{name} is open as text: open it in binary mode, open(path, 'rb')."
@@ -102,7 +111,8 @@ def read_soup(source: Any, file_format: str | None = None) -> Soup:
     if wanted not in FORMATS:
         got = f"the format {wanted!r}" if wanted else "no format"
         raise IncidenceError(
-            f"{name}: a mesh is read from {', '.join(FORMATS)} (also with .gz); got {got}. Convert it, or give `format=`."
+            f"{name}: a mesh is read from {', '.join(FORMATS)} (also with .gz); got {got}. Convert"
+            " it, or give `format=`."
         )
     if not data.strip():
         raise IncidenceError(f"{name} is empty: a mesh has points and faces.")

@@ -1,6 +1,8 @@
-"""Mesh files in lines of text, OBJ and OFF; and what all share: a polygon soup, lines that become numbers, messages that say where.
+"""Mesh files in lines of text, OBJ and OFF; and what all formats share: a polygon soup, lines that
+become numbers, messages with places.
 
-Lines stay bytes until they become numbers: millions of small lists would keep Python's garbage collector busy for longer than all the rest.
+Lines stay bytes until they become numbers: millions of small lists would keep Python's garbage
+collector busy for longer than all the rest.
 """
 
 from __future__ import annotations
@@ -37,14 +39,14 @@ __all__ = [
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Words = Callable[
-    [Iterable[bytes]], Iterable[Sequence[bytes]]
-]  # the words that matter of every line
+# the words that matter of every line
+Words = Callable[[Iterable[bytes]], Iterable[Sequence[bytes]]]
 
 
 @dataclass(frozen=True)
 class Soup:
-    """Points and polygons as a file has them, before anything is checked but the grammar of the file.
+    """Points and polygons as a file has them, before anything is checked but the grammar of the
+    file.
 
     Attributes:
         name: How messages call the file.
@@ -65,31 +67,32 @@ class Soup:
     face_lines: Sequence[int] | None = None
 
     def point(self, number: int) -> str:
-        """The place of a point, for a message."""
-        return f"{self.name}, point {number}" + (
-            f" (line {self.point_lines[number]})" if self.point_lines else ""
-        )
+        """Return the place of a point, for a message."""
+        return f"{self.name}, point {number}{_line(self.point_lines, number)}"
 
     def face(self, number: int) -> str:
-        """The place of a polygon, for a message."""
-        return f"{self.name}, face {number}" + (
-            f" (line {self.face_lines[number]})" if self.face_lines else ""
-        )
+        """Return the place of a polygon, for a message."""
+        return f"{self.name}, face {number}{_line(self.face_lines, number)}"
 
     @property
     def faces(self) -> NodeLists:
+        """The polygons as node lists."""
         return NodeLists(ranges(torch.from_numpy(self.sizes)), torch.from_numpy(self.nodes))
 
 
+def _line(lines: Sequence[int] | None, number: int) -> str:
+    return f" (line {lines[number]})" if lines else ""
+
+
 def damaged(what: str) -> IncidenceError:
-    """The error for a file that breaks the grammar of its format."""
+    """Return the error for a file that breaks the grammar of its format."""
     return IncidenceError(f"{what} The file is cut off or damaged.")
 
 
 def shown(token: bytes) -> str:
-    """A word of a file as a message quotes it."""
+    """Return a word of a file as a message quotes it."""
     text = token[:40].decode("ascii", "backslashreplace")
-    return f"`{text}{'…' * (len(token) > 40)}`"
+    return f"`{text}…`" if len(token) > 40 else f"`{text}`"
 
 
 @dataclass(frozen=True)
@@ -107,23 +110,25 @@ class Lines:
         return Lines(self.name, self.lines[rows], self.places[rows])
 
     def place(self, row: int) -> str:
-        """Where a line stands, for a message."""
+        """Return the place of a line, for a message."""
         return f"{self.name}, line {self.places[row]}"
 
 
 def lines_of(data: bytes, name: str, comment: bytes = b"", first: int = 1) -> Lines:
-    """The lines that have words."""
+    """Return the lines that have words."""
     lines = data.splitlines()
     if comment and comment in data:
         lines = [line.partition(comment)[0] for line in lines]
-    kept = [row for row, line in enumerate(lines) if line and not line.isspace()]
-    return Lines(name, [lines[row] for row in kept], [first + row for row in kept])
+    rows = [row for row, line in enumerate(lines) if line and not line.isspace()]
+    return Lines(name, [lines[row] for row in rows], [first + row for row in rows])
 
 
 def numbers(
     lines: Sequence[bytes], words: Words, kind: type[int] | type[float], place: Callable[[int], str]
 ) -> NDArray[Any]:
-    """Numbers of lines, one after the other; `map` and `chain` keep the loop inside the interpreter, at about 0.1 µs a number.
+    """Return numbers of lines, one after the other.
+
+    `map` and `chain` keep the loop inside the interpreter, at about 0.1 µs a number.
 
     Raises:
         IncidenceError: A word is no number; `place(row)` says where.
@@ -136,8 +141,8 @@ def numbers(
             return values
     except (ValueError, OverflowError):
         values = np.zeros(0, dtype=dtype)
-    for row, own in enumerate(words(lines)):
-        for word in own:
+    for row, some in enumerate(words(lines)):
+        for word in some:
             try:
                 np.asarray(kind(word), dtype=dtype)
                 is_fine = b"_" not in word
@@ -150,13 +155,13 @@ def numbers(
 
 
 def integers(words: Sequence[bytes], place: str) -> list[int]:
-    """A few words as integers."""
-    found: list[int] = numbers(words, zip, int, lambda _: place).tolist()
-    return found
+    """Return a few words as integers."""
+    values: list[int] = numbers(words, zip, int, lambda _: place).tolist()
+    return values
 
 
 def coordinates(points: Lines, columns: Sequence[int]) -> Floats:
-    """Three columns of the lines of points; shape [points, 3]."""
+    """Return three columns of the lines of points; shape [points, 3]."""
     pick = itemgetter(*columns)
     try:
         values: Floats = numbers(
@@ -165,18 +170,15 @@ def coordinates(points: Lines, columns: Sequence[int]) -> Floats:
         return values.reshape(-1, 3)
     except IndexError:
         least = max(columns) + 1
-        row, count = next(
-            (row, count)
-            for row, count in enumerate(map(len, map(bytes.split, points.lines)))
-            if count < least
-        )
+        lengths = [len(line.split()) for line in points.lines]
+        row, count = next((row, n) for row, n in enumerate(lengths) if n < least)
         raise damaged(
             f"{points.place(row)}: a point has at least {least} numbers here; got {count}."
         ) from None
 
 
 def polygons(faces: Lines, column: int) -> tuple[Integers, Integers]:
-    """Sizes and nodes of polygons, told from a column on by their size and their nodes."""
+    """Return sizes and nodes of polygons, whose lines have them from a column on."""
     first = column + 1
     lengths = np.fromiter(map(len, map(bytes.split, faces.lines)), dtype=np.int64)
     size_of = itemgetter(slice(column, first))
@@ -189,7 +191,8 @@ def polygons(faces: Lines, column: int) -> tuple[Integers, Integers]:
         size = f" of {int(sizes[row])} points" if len(sizes) == len(faces) else ""
         got = max(int(lengths[row]) - first, 0)
         raise damaged(
-            f"{faces.place(row)}: a face{size} needs its size and as many numbers after it; got {got}."
+            f"{faces.place(row)}: a face{size} needs its size and as many numbers after it; got"
+            f" {got}."
         )
     stops = (first + sizes).tolist()
 
@@ -201,44 +204,42 @@ def polygons(faces: Lines, column: int) -> tuple[Integers, Integers]:
     return sizes, numbers(faces.lines, nodes, int, faces.place)
 
 
-# All that OBJ knows and that says nothing about points and polygons. A word that is not here is a damaged line: to pass over it could
-# lose a point, and shift the number of every point after it. Lines that run something (`call`, `csh`) are refused like any other word.
-_PASSED_OVER = frozenset(
-    b"vt vn vp cstype deg bmat step p l curv curv2 surf parm trim hole scrv sp end con g s mg o bevel c_interp d_interp lod "
-    b"usemtl mtllib usemap maplib shadow_obj trace_obj ctech stech".split()
+# All keywords of OBJ that are not about points and polygons. Another word is a damaged line: to
+# skip it could lose a point, and shift the number of every point after it. Lines that run something
+# (`call`, `csh`) are refused like any other word.
+_SKIPPED = frozenset(
+    b"vt vn vp cstype deg bmat step p l curv curv2 surf parm trim hole scrv sp end con g s mg o"
+    b" bevel c_interp d_interp lod usemtl mtllib usemap maplib shadow_obj trace_obj ctech"
+    b" stech".split()
 )
 
 
 def read_obj(data: bytes, name: str) -> Soup:
-    """Wavefront OBJ: the lines `v x y z` and `f a b c ...`, `f a/t/n ...`; numbers from 1, or from the end if negative.
+    """Read Wavefront OBJ: the lines `v x y z` and `f a b c ...`, `f a/t/n ...`; numbers from 1, or
+    from the end if negative.
 
-    Textures, normals, groups, curves, and lone points and lines are passed over.
+    Textures, normals, groups, curves, and lone points and lines are skipped.
     """
     lines = _obj_lines(data)
     keys = [line.split(None, 1)[0] if line and not line.isspace() else b"" for line in lines]
-    unknown = set(keys) - _PASSED_OVER - {b"v", b"f", b""}
+    unknown = set(keys) - _SKIPPED - {b"v", b"f", b""}
     if unknown:
         number, key = next((n, key) for n, key in enumerate(keys, 1) if key in unknown)
         raise damaged(f"{name}, line {number}: {shown(key)} is no keyword of OBJ.")
-    places = {
-        kind: [number for number, key in enumerate(keys, 1) if key == kind] for kind in (b"v", b"f")
-    }
-    points, faces = (
-        Lines(name, [lines[number - 1] for number in own], own) for own in places.values()
-    )
+    points, faces = (_lines_with(name, lines, keys, key) for key in (b"v", b"f"))
     sizes, nodes = _obj_polygons(faces)
-    before = np.searchsorted(points.places, faces.places)  # how many points stand before each face
+    # how many points stand before each face
+    before = np.searchsorted(points.places, faces.places)
     is_bad = nodes < -np.repeat(before, sizes)
     if is_bad.any():
         spot = int(is_bad.argmax())
         face = int(np.repeat(np.arange(len(sizes)), sizes)[spot])
         raise IncidenceError(
-            f"{faces.place(face)}: a face names point {int(nodes[spot])}, counted back from the last, but {int(before[face]):,} points "
-            f"stand before it. Correct the face."
+            f"{faces.place(face)}: a face names point {int(nodes[spot])}, counted back from the"
+            f" last, but {int(before[face]):,} points stand before it. Correct the face."
         )
-    nodes = np.where(
-        nodes < 0, nodes + np.repeat(before, sizes), nodes - 1
-    )  # -1 is the last of them
+    # -1 is the last of them
+    nodes = np.where(nodes < 0, nodes + np.repeat(before, sizes), nodes - 1)
     return Soup(
         name,
         coordinates(points, [1, 2, 3]),
@@ -250,9 +251,16 @@ def read_obj(data: bytes, name: str) -> Soup:
     )
 
 
+def _lines_with(name: str, lines: list[bytes], keys: list[bytes], key: bytes) -> Lines:
+    """The lines of one keyword."""
+    places = [number for number, other in enumerate(keys, 1) if other == key]
+    return Lines(name, [lines[number - 1] for number in places], places)
+
+
 def _obj_lines(data: bytes) -> list[bytes]:
     lines = data.removeprefix(BOM_UTF8).splitlines()
-    # A backslash at the end continues a line; the lines it takes are left empty, so that all keep their numbers.
+    # A backslash at the end continues a line; the lines it takes are left empty, so that all keep
+    # their numbers.
     for number in range(len(lines) - 2, -1, -1) if b"\\" in data else ():
         if lines[number].endswith(b"\\"):
             lines[number] = lines[number][:-1] + b" " + lines[number + 1]
@@ -272,13 +280,15 @@ def _obj_polygons(faces: Lines) -> tuple[Integers, Integers]:
     return sizes, nodes
 
 
-# Colours, normals and texture coordinates follow the coordinates of a point and are passed over.
+# Colours, normals and texture coordinates follow the coordinates of a point and are skipped.
 # The counts may follow the word at once: many files of ModelNet begin with `OFF490 518 0`.
 _HEADER = re.compile(rb"\s*(?:ST)?C?N?OFF(?![A-Za-z])")
 
 
 def read_off(data: bytes, name: str) -> Soup:
-    """OFF: a header, the counts, one line for each point `x y z ...` and each polygon `k i1 ... ik ...`; numbers from 0."""
+    """Read OFF: a header, the counts, one line for each point `x y z ...` and each polygon `k i1
+    ... ik ...`; numbers from 0.
+    """
     rows = lines_of(data, name, b"#")
     if not len(rows):
         raise damaged(
@@ -287,7 +297,8 @@ def read_off(data: bytes, name: str) -> Soup:
     start = _HEADER.match(rows.lines[0])
     if start is None:
         raise damaged(
-            f"{rows.place(0)}: an OFF file begins with OFF (or COFF, NOFF, ...); got {shown(rows.lines[0].split()[0])}."
+            f"{rows.place(0)}: an OFF file begins with OFF (or COFF, NOFF, ...); got"
+            f" {shown(rows.lines[0].split()[0])}."
         )
     rest = rows.lines[0][start.end() :]
     if not rest.strip() and len(rows) == 1:
@@ -296,15 +307,18 @@ def read_off(data: bytes, name: str) -> Soup:
     counts = integers(rows.lines[0].split(), rows.place(0))
     if not 2 <= len(counts) <= 3 or min(counts) < 0:
         raise damaged(
-            f"{rows.place(0)}: the numbers of points, faces and edges must stand here; got {shown(rows.lines[0].strip())}."
+            f"{rows.place(0)}: the numbers of points, faces and edges must stand here; got"
+            f" {shown(rows.lines[0].strip())}."
         )
     num_points, num_faces = counts[:2]
     body = rows[1:]
     if len(body) != num_points + num_faces:
         raise damaged(
-            f"{rows.place(0)}: it promises {num_points:,} points and {num_faces:,} faces, one line each, and {len(body):,} lines follow."
+            f"{rows.place(0)}: it promises {num_points:,} points and {num_faces:,} faces, one line"
+            f" each, and {len(body):,} lines follow."
         )
-    points, faces = body[:num_points], body[num_points:]
+    points = body[:num_points]
+    faces = body[num_points:]
     return Soup(
         name,
         coordinates(points, [0, 1, 2]),

@@ -1,0 +1,353 @@
+"""From records, or from examples at hand, to a `DataSet`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.data.checks import assert_alike
+from incidence.data.dataset import METRICS, DataSet, Kind, Task, as_kind
+from incidence.data.records import Record, assert_options, options_of
+from incidence.data.splitting import Split, splits_of
+from incidence.data.tables import TextTable
+from incidence.data.targets import choose_targets, read_parts, read_targets, target_names
+from incidence.errors import IncidenceError
+from incidence.structure.example import Example
+
+__all__ = [
+    "DataRequest",
+    "build",
+    "from_examples",
+    "from_records",
+    "task_of",
+    "with_floats",
+    "with_ones",
+]
+
+_MOST_CLASSES = 1 << 16  # a network gives a number for each class
+
+
+@dataclass(frozen=True)
+class DataRequest:
+    """What a user asked for, beside the data itself.
+
+    Attributes:
+        source: What messages call the data: a path, or `the DataFrame`.
+        name: The name of the data set.
+        target: What is to be predicted, as the user gave it; None if not given.
+        task: The kind of task; None if not given.
+        reader: The name of the reader of files; None if not given.
+        options: Other options: of the reader, of the layout, or of the data set.
+        path: Where the data is, if it is in files.
+        folder: Where a named data set has its files; None if not given.
+        seed: Seed of everything that is drawn.
+    """
+
+    source: str = ""
+    name: str = ""
+    target: Any = None
+    task: str | None = None
+    reader: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    path: Path = Path()
+    folder: Path | None = None
+    seed: int = 0
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The names of the targets; none if not given."""
+        return target_names(self.target)
+
+    def call(self, loader: Callable[..., DataSet], who: str, *arguments: Any) -> DataSet:
+        """Call a loader with the options that it takes.
+
+        Args:
+            loader: Takes some arguments, then options.
+            who: What messages call it.
+            arguments: The arguments.
+
+        Raises:
+            IncidenceError: It does not take an option that was given.
+        """
+        takes = options_of(loader, len(arguments))
+        if self.target is not None and "target" not in takes:
+            raise IncidenceError(f"{who} has one target: leave out --target.")
+        if self.reader is not None:
+            raise IncidenceError(f"{who} is not read from files by a reader: leave out --reader.")
+        general = {"seed": self.seed, "task": self.task, "target": self.target}
+        options = {
+            name: value for name, value in general.items() if name in takes and value is not None
+        }
+        options.update(self.options)
+        assert_options(loader, who, options, len(arguments))
+        return loader(*arguments, **options)
+
+
+def build(
+    request: DataRequest,
+    records: Sequence[Record],
+    reader: str,
+    task: Task,
+    targets: Tensor,
+    parts: Sequence[int] | None = None,
+    skipped: Sequence[str] = (),
+) -> DataSet:
+    """Return the data set of some records.
+
+    Args:
+        request: What the user asked for.
+        records: The records.
+        reader: The name of the reader that read them.
+        task: What is to be predicted.
+        targets: A row for each record.
+        parts: The part of each record (0, 1, 2, or -1 for none), if the data defines parts.
+        skipped: Why other records were skipped.
+    """
+    assert_alike((record.name, record.example) for record in records)
+    examples = [
+        record.example.replace(target=row) for record, row in zip(records, targets, strict=True)
+    ]
+    properties = dict.fromkeys(key for record in records for key in record.properties)
+    columns = {
+        key: [record.properties.get(key, "") for record in records]
+        for key in properties
+        if key not in (*task.names, task.target)
+    }
+    count = len(skipped)
+    note = f" {count} record{'s' * (count > 1)} could not be read." if skipped else ""
+    return DataSet(
+        request.name,
+        examples,
+        task,
+        splits_of(parts),
+        reader=reader,
+        reader_options=request.options,
+        about=f"Your own data: {len(examples)} examples.{note}",
+        metric=METRICS[task.kind],
+        names=[record.name for record in records],
+        columns=columns,
+        passed_over=tuple(skipped),
+    )
+
+
+def from_records(
+    request: DataRequest,
+    records: Sequence[Record],
+    reader: str,
+    used: Callable[[TextTable], Collection[str]] = lambda table: (),
+    parts: Sequence[int] | None = None,
+    errors: Sequence[IncidenceError] = (),
+    word: str = "column",
+) -> DataSet:
+    """Return the data set of some records whose properties include the targets.
+
+    A property `split` defines the parts, unless they are given.
+
+    Args:
+        request: What the user asked for.
+        records: The records.
+        reader: The name of the reader that read them.
+        used: Returns which properties are no targets.
+        parts: The part of each record, if something else than a property defines it.
+        errors: The errors of records that could not be read.
+        word: What messages call a property.
+
+    Raises:
+        IncidenceError: Most records could not be read, or it is not clear what the targets are.
+    """
+    if len(errors) > len(records):
+        raise IncidenceError(
+            f"{request.source}: {len(errors)} of {len(records) + len(errors)} records cannot be"
+            f" read, so this is hardly the right file or column. The first: {errors[0]}"
+        )
+    keys = dict.fromkeys(key for record in records for key in record.properties)
+    columns = {key: [record.properties.get(key, "") for record in records] for key in keys}
+    table = TextTable(request.source, columns, [record.name for record in records], word=word)
+    names = choose_targets(table, request.targets, used(table))
+    texts = {name: table[name] for name in names}
+    task, targets = read_targets(request.source, texts, request.task)
+    if parts is None:
+        parts = read_parts(table)
+    return build(request, records, reader, task, targets, parts, [str(error) for error in errors])
+
+
+def with_floats(example: Example) -> Example:
+    """Return the example with features that a network can take.
+
+    Raises:
+        IncidenceError: Features are complex.
+    """
+    for key, x in example.features.items():
+        if x.is_complex():
+            raise IncidenceError(
+                f"the features of `{key}` are complex: give their real and imaginary parts as two"
+                " columns."
+            )
+    return example.replace(features={key: x.float() for key, x in example.features.items()})
+
+
+def with_ones(example: Example, patterns: Sequence[str]) -> Example:
+    """Return the example with a column of ones for those of some patterns that have no features."""
+    structure = example.structure
+    have = {structure.resolve(key) for key in example.features}
+    ones = {
+        text: torch.ones(structure.num_entries(text), 1)
+        for text in patterns
+        if Pattern(text) in structure.patterns and Pattern(text) not in have
+    }
+    return example.replace(features={**example.features, **ones}) if ones else example
+
+
+def _bare_links(example: Example) -> list[str]:
+    """Return the patterns that join nodes, if none of them has features although nodes have.
+
+    A network reads only tensors with features, and would not see what joins the nodes.
+    """
+    structure = example.structure
+    joining = [p for p in structure.patterns if p.is_open or len(p.letters) > 1]
+    have = {structure.resolve(key) for key in example.features}
+    return [] if not have or have & {*joining} else [str(pattern) for pattern in joining]
+
+
+def from_examples(
+    examples: Sequence[Example],
+    *,
+    name: str = "examples",
+    source: str = "",
+    task: str | None = None,
+    splits: Sequence[Split] = (),
+) -> DataSet:
+    """Return a data set of examples whose targets all belong to one pattern, or to no pattern.
+
+    Integers are classes, and other numbers are regression. Values of 0 and 1 alone are two classes,
+    or labels if there are several for each example. Where nodes alone have features, the entries
+    that join them get a column of ones.
+
+    Args:
+        examples: The examples.
+        name: The name of the data set.
+        source: What messages call it; the name if empty.
+        task: The kind of task, if the values do not decide it.
+        splits: Splits that the data defines.
+
+    Raises:
+        IncidenceError: The examples are not alike, or have no targets, or targets of several kinds.
+    """
+    source = source or name
+    if not examples:
+        raise IncidenceError(f"the data set {name!r} is empty.")
+    assert_alike((f"{source} {number}", example) for number, example in enumerate(examples))
+    at, rows = _targets(examples, source)
+    described, rows = task_of(rows, at, task, source)
+    bare = _bare_links(examples[0])
+    finished = [
+        described.with_target(with_ones(example, bare), row)
+        for example, row in zip(examples, rows, strict=True)
+    ]
+    return DataSet(
+        name,
+        finished,
+        described,
+        tuple(splits),
+        reader="example",
+        about=f"{len(finished)} examples from {source}.",
+        is_transductive=bool(at) and len(finished) == 1,
+        metric=METRICS[described.kind],
+        reader_options={"ones": bare} if bare else {},
+    )
+
+
+def _targets(examples: Sequence[Example], source: str) -> tuple[str, list[Tensor]]:
+    """Return the pattern that targets belong to, perhaps an empty one, and every target."""
+    keys, rows = set[str](), list[Tensor]()
+    for number, example in enumerate(examples):
+        target = example.target
+        if target is None:
+            raise IncidenceError(
+                f"{source}: example {number} has no target, so there is nothing to learn. Give it"
+                " target=, or y in PyG."
+            )
+        by_key = target if isinstance(target, dict) else {"": target}
+        keys |= by_key.keys()
+        rows += by_key.values()
+    if len(keys) != 1:
+        raise IncidenceError(
+            f"{source}: targets must belong to one pattern; these belong to"
+            f" {', '.join(sorted(map(repr, keys)))}."
+        )
+    return keys.pop(), rows
+
+
+def task_of(
+    rows: Sequence[Tensor], at: str, task: str | None, source: str
+) -> tuple[Task, list[Tensor]]:
+    """Return the task that targets are for, and the targets in the form that it needs.
+
+    Args:
+        rows: The target of every example.
+        at: The pattern that they belong to; empty for whole structures.
+        task: The kind of task, if the values do not decide it.
+        source: What messages call the data.
+    """
+    kind = _kind_of(rows, at, as_kind(task))
+    if kind == "classification":
+        return _as_classes(rows, at, source)
+    return _as_numbers(rows, at, kind, source)
+
+
+def _kind_of(rows: Sequence[Tensor], at: str, kind: Kind | None) -> Kind:
+    flat = torch.cat([row.reshape(-1) for row in rows])
+    width = rows[0].shape[-1] if rows[0].ndim > bool(at) else 1
+    is_missing = flat.isnan() if flat.is_floating_point() else flat == -1
+    are_yes_or_no = set(flat[~is_missing].unique().tolist()) == {0, 1}
+    if width > 1 and are_yes_or_no and kind in (None, "classification"):
+        return "multilabel"
+    if kind is not None:
+        return kind
+    return "regression" if flat.is_floating_point() and not are_yes_or_no else "classification"
+
+
+def _as_numbers(
+    rows: Sequence[Tensor], at: str, kind: Kind, source: str
+) -> tuple[Task, list[Tensor]]:
+    """Return numbers or labels: [columns] of each example, or [entries, columns]."""
+    if all(bool(row.isnan().all()) for row in rows):
+        raise IncidenceError(f"{source}: all targets are missing.")
+    numbers = []
+    for row in rows:
+        values = row.float() if row.ndim > bool(at) else row.float()[..., None]
+        if kind == "multilabel" and not row.is_floating_point():
+            values = values.masked_fill(values == -1, torch.nan)
+        numbers.append(values)
+    word, width = "label" if kind == "multilabel" else "target", numbers[0].shape[-1]
+    names = (word,) if width == 1 else tuple(f"{word} {k}" for k in range(width))
+    return Task(kind, names, at=at), numbers
+
+
+def _as_classes(rows: Sequence[Tensor], at: str, source: str) -> tuple[Task, list[Tensor]]:
+    """Return a class of each example, or [entries]; -1 where a float is NaN."""
+    flat = torch.cat([row.reshape(-1) for row in rows]).double().nan_to_num(-1)
+    if not len(flat):
+        raise IncidenceError(f"{source}: all targets are missing.")
+    if bool((flat != flat.round()).any()) or int(flat.max()) < 0:
+        raise IncidenceError(
+            f"{source}: classes are the integers 0, 1, ..., with -1 where one is missing."
+        )
+    if flat.max() >= _MOST_CLASSES:
+        raise IncidenceError(
+            f"{source}: classes are the integers 0, 1, ... below {_MOST_CLASSES:,}; got"
+            f" {float(flat.max()):.6g}."
+        )
+    classes = []
+    for row in rows:
+        values = row.nan_to_num(-1).long() if row.is_floating_point() else row.long()
+        has_column = values.ndim == bool(at) + 1 and values.shape[-1] == 1
+        classes.append(values[..., 0] if has_column else values)
+    names = tuple(f"class {k}" for k in range(int(flat.max()) + 1))
+    return Task("classification", names, at=at), classes

@@ -1,0 +1,471 @@
+r"""Aggregations: how the rows of a bag become one row.
+
+Each aggregation is one class with its sparse form, its adjoint and its dense form. All of them run
+over present entries, and an empty bag gives 0. A new one is a class with `reduce`, registered by
+`register_aggregation`; the others override the parts for which they have a faster way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from incidence.engine.bags import Bags, BagsBySize, wide_of
+from incidence.engine.dense import DenseBags
+from incidence.engine.layout import NodeSlot
+from incidence.errors import IncidenceError
+
+__all__ = [
+    "AGGREGATIONS",
+    "Aggregation",
+    "LinearAggregation",
+    "Pooled",
+    "as_aggregations",
+    "assert_linear",
+    "register_aggregation",
+]
+
+_BLOCK = 1 << 20  # numbers of a temporary: half of it is a third slower, and so is twice of it
+
+
+class Pooled(NamedTuple):
+    """What pooling gives.
+
+    Attributes:
+        levels: For every level the pooled rows, (keys, slots x channels).
+        kept: What else the adjoint needs, (bags, channels), or nothing.
+    """
+
+    levels: Sequence[Tensor]
+    kept: Tensor
+
+
+class Aggregation:
+    """How the rows of a bag become one row. A subclass defines `reduce`; everything else follows.
+
+    Attributes:
+        name: The name under which it is registered.
+        keeps_entry: Whether a bag of one entry gives that entry; else it gives 0.
+            `register_aggregation` finds out.
+
+    Example:
+        >>> class Range(Aggregation):
+        ...     def reduce(self, entries):
+        ...         return entries.amax(1) - entries.amin(1)
+        >>> Range().reduce(torch.tensor([[[1.0], [5.0], [3.0]]]))
+        tensor([[4.]])
+    """
+
+    name = ""
+    keeps_entry = True
+
+    def reduce(self, entries: Tensor) -> Tensor:
+        """Return the rows of bags with as many entries each, differentiably.
+
+        The result must not depend on the order of the entries. A single entry gives that entry,
+        or 0.
+
+        Args:
+            entries: The entries, shape (bags, entries each, channels).
+
+        Returns:
+            One row for each bag, shape (bags, channels).
+        """
+        raise IncidenceError(f"{type(self).__name__} must define reduce(entries).")
+
+    def pool(self, x: Tensor, bags: Bags) -> Pooled:
+        """Return the rows of all bags of a tensor, from its features, shape (rows, channels)."""
+        parts = [
+            self._reduce_all(x, some) for some in (bags.structures_by_size, bags.others_by_size)
+        ]
+        return Pooled(bags.by_level(torch.cat(parts).to(x.dtype)), x.new_empty(0))
+
+    def _reduce_all(self, x: Tensor, by_size: BagsBySize) -> Tensor:
+        """Return the rows of all bags, (bags, channels).
+
+        Bags of one size are reduced along an axis: scattering is much slower.
+        """
+        reduced = x.new_zeros(by_size.num_bags, x.shape[1], dtype=wide_of(x.dtype))
+        for numbers, rows in _blocks(by_size, x.shape[1]):
+            reduced.index_copy_(0, numbers, self.reduce(_entries(x, rows)))
+        return reduced
+
+    def add_adjoint(self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, bags: Bags) -> None:
+        """Add the gradient of the features to `d_x`.
+
+        Args:
+            d_x: The gradient of the features, shape (rows, channels).
+            grad: The gradient of all bags, shape (bags, channels).
+            x: The features.
+            pooled: What `pool` returned.
+            bags: The bags of the tensor.
+        """
+        first = 0
+        for by_size in (bags.structures_by_size, bags.others_by_size):
+            for numbers, rows in _blocks(by_size, x.shape[1]):
+                with torch.enable_grad():
+                    # (bags, entries each, channels)
+                    entries = _entries(x, rows).detach().requires_grad_()
+                    of_bags = grad[first + numbers].to(entries.dtype)
+                    [d_entries] = torch.autograd.grad(self.reduce(entries), entries, of_bags)
+                d_x.index_add_(0, rows.flatten(), d_entries.flatten(0, 1).to(d_x.dtype))
+            first += by_size.num_bags
+
+    def dense(self, bags: DenseBags) -> Tensor:
+        """Return the same on a complete structure, differentiably.
+
+        Returns:
+            The rows, shape [batch, an axis for each matched node, channels].
+        """
+        return bags.reduce(self.reduce)
+
+
+def _blocks(by_size: BagsBySize, channels: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield all bags that have entries, in blocks of one size.
+
+    Each block has the numbers of the bags, (bags,), and the rows of their entries, (bags, entries
+    each).
+    """
+    for numbers, rows in by_size.filled:
+        step = max(1, _BLOCK // max(1, rows.shape[1] * channels))
+        yield from zip(numbers.split(step), rows.split(step), strict=True)
+
+
+def _entries(x: Tensor, rows: Tensor) -> Tensor:
+    """Return the entries of bags, (bags, entries each, channels), in a type to add them up in."""
+    return x.index_select(0, rows.flatten()).view(*rows.shape, x.shape[1]).to(wide_of(x.dtype))
+
+
+class LinearAggregation(Aggregation):
+    """A multiple of the sum, by a number that depends on the bag alone.
+
+    What is linear can be differentiated again.
+    """
+
+    def scale(self, sums: Tensor, bags: Bags, level: int, out: Tensor | None = None) -> Tensor:
+        """Return the sums of the bags of a level, or their gradients, each times its number.
+
+        Args:
+            sums: The sums, (keys, slots x channels).
+            bags: The bags of the tensor.
+            level: The number of the level.
+            out: Where the result goes; it may be `sums`.
+        """
+        raise NotImplementedError
+
+    def pool(self, x: Tensor, bags: Bags) -> Pooled:
+        levels = [
+            self.scale(sums, bags, level).to(x.dtype)
+            for level, sums in enumerate(bags.pool(x.to(wide_of(x.dtype))))
+        ]
+        return Pooled(levels, x.new_empty(0))
+
+    def add_adjoint(self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, bags: Bags) -> None:
+        levels = [self.scale(part, bags, level) for level, part in enumerate(bags.by_level(grad))]
+        d_x += bags.read(torch.cat([part.view(-1, grad.shape[1]) for part in levels]))
+
+
+class Sum(LinearAggregation):
+    """The sum: the paper's pooling."""
+
+    def reduce(self, entries: Tensor) -> Tensor:
+        return entries.sum(1)
+
+    def scale(self, sums: Tensor, bags: Bags, level: int, out: Tensor | None = None) -> Tensor:
+        return sums
+
+    def dense(self, bags: DenseBags) -> Tensor:
+        return bags.sum()
+
+
+class Mean(LinearAggregation):
+    """The mean over present entries."""
+
+    def reduce(self, entries: Tensor) -> Tensor:
+        return entries.mean(1)
+
+    def scale(self, sums: Tensor, bags: Bags, level: int, out: Tensor | None = None) -> Tensor:
+        out = torch.empty_like(sums) if out is None else out
+        num_slots = bags.num_slots[level]
+        shape = -1, num_slots, sums.shape[1] // num_slots
+        torch.div(sums.view(shape), bags.sizes(level), out=out.view(shape))
+        return out
+
+    def dense(self, bags: DenseBags) -> Tensor:
+        return bags.sum() / bags.count().clamp(min=1)
+
+
+class _FactoredAggregation(Aggregation):
+    """A statistic whose gradient at an entry is a product of two factors.
+
+    One factor depends on the entry and its bag, the other on the bag alone. Both factors of a bag
+    stand side by side in one table, so that an entry reads them together. That is several times
+    faster than going through the bags by size again.
+    """
+
+    def pool(self, x: Tensor, bags: Bags) -> Pooled:
+        others, kept = self._statistics(x, bags.others_by_size)
+        of_structures = self._from_nodes(others, kept, bags)
+        if of_structures is None:
+            of_structures = self._statistics(x, bags.structures_by_size)
+        whole, kept_of_whole = of_structures
+        levels = bags.by_level(torch.cat([whole, others]).to(x.dtype))
+        return Pooled(levels, torch.cat([kept_of_whole, kept]))
+
+    def _statistics(self, x: Tensor, by_size: BagsBySize) -> tuple[Tensor, Tensor]:
+        """Return the statistic of every bag, and what to keep of it; (bags, channels) each."""
+        shape, dtype = (by_size.num_bags, x.shape[1]), wide_of(x.dtype)
+        tables = [x.new_empty(shape, dtype=dtype).index_fill_(0, by_size.empty, 0) for _ in "ab"]
+        for numbers, rows in _blocks(by_size, x.shape[1]):
+            for table, values in zip(tables, self._reduce_and_keep(_entries(x, rows)), strict=True):
+                table.index_copy_(0, numbers, values)
+        statistic, kept = tables
+        return statistic, kept
+
+    def _from_nodes(self, others: Tensor, kept: Tensor, bags: Bags) -> tuple[Tensor, Tensor] | None:
+        """Return the statistic of a lone structure, if those at nodes determine it; else None."""
+        return None
+
+    def add_adjoint(self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, bags: Bags) -> None:
+        channels = x.shape[1]
+        statistic = torch.cat([level.view(-1, channels) for level in pooled.levels])
+        factors = self._factors(grad, statistic, pooled.kept, bags)
+        table = torch.cat([factor.to(x.dtype) for factor in factors], dim=1)  # (bags, 2 x channels)
+        for rows, members in _row_blocks(bags, channels):
+            # (block, channels)
+            entries = x[rows] if isinstance(rows, slice) else x.index_select(0, rows)
+            total = torch.zeros_like(entries)
+            for bag in members.unbind(1):
+                both = table.index_select(0, bag)  # (block, 2 x channels)
+                mine = both[:, :channels]
+                total.addcmul_(self._compare(mine, entries, mine), both[:, channels:])
+            if isinstance(rows, slice):
+                d_x[rows] += total
+            else:
+                d_x.index_add_(0, rows, total)
+
+    def _reduce_and_keep(self, entries: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the statistic of bags of one size, and what to keep of it; (bags, channels) each.
+
+        It may overwrite the entries, (bags, entries each, channels).
+        """
+        raise NotImplementedError
+
+    def _factors(
+        self, grad: Tensor, statistic: Tensor, kept: Tensor, bags: Bags
+    ) -> tuple[Tensor, Tensor]:
+        """Return for every bag what its entries are compared with, and the factor of the bag."""
+        raise NotImplementedError
+
+    def _compare(self, of_bag: Tensor, x: Tensor, out: Tensor) -> Tensor:
+        """Write the factor that entries and their bags make to `out`, and return it."""
+        raise NotImplementedError
+
+
+def _row_blocks(bags: Bags, channels: int) -> Iterator[tuple[slice | Tensor, Tensor]]:
+    """Yield all rows with their bags, in blocks: the rows, and their bags, (rows, bags each)."""
+    step = max(1, _BLOCK // max(1, channels))
+    for rows, members in bags.rows_by_width:
+        for start in range(0, len(members), step):
+            part = slice(start, min(start + step, len(members)))
+            yield part if rows is None else rows[part], members[part]
+
+
+class Extremum(_FactoredAggregation):
+    """The maximum or the minimum.
+
+    Ties share the gradient equally, so that gradients are equivariant too.
+    """
+
+    def __init__(self, is_max: bool) -> None:
+        self._is_max, self._worst = is_max, float("-inf") if is_max else float("inf")
+
+    def _best(self, x: Tensor, axes: list[int]) -> Tensor:
+        return x.amax(axes) if self._is_max else x.amin(axes)
+
+    def reduce(self, entries: Tensor) -> Tensor:
+        return self._best(entries, [1])
+
+    def _reduce_and_keep(self, entries: Tensor) -> tuple[Tensor, Tensor]:
+        best = self.reduce(entries)
+        return best, entries.eq_(best[:, None]).sum(1)  # and how many share it
+
+    def _factors(
+        self, grad: Tensor, statistic: Tensor, kept: Tensor, bags: Bags
+    ) -> tuple[Tensor, Tensor]:
+        return statistic, grad / kept.clamp(min=1)
+
+    def _compare(self, of_bag: Tensor, x: Tensor, out: Tensor) -> Tensor:
+        return torch.eq(x, of_bag, out=out)
+
+    def _from_nodes(self, others: Tensor, kept: Tensor, bags: Bags) -> tuple[Tensor, Tensor] | None:
+        if bags.num_structures != 1 or bags.node_slots is None or not bags.num_rows:
+            return None
+        counts = bags.of_others.ptr.diff()[:, None]
+        of_slots = [self._at_slot(others, kept, counts, slot, bags) for slot in bags.node_slots]
+        whole, ties = (torch.cat(parts) for parts in zip(*of_slots, strict=True))
+        return whole, ties
+
+    def _at_slot(
+        self, others: Tensor, kept: Tensor, counts: Tensor, slot: NodeSlot, bags: Bags
+    ) -> tuple[Tensor, Tensor]:
+        """Return the extremum of all entries of an orbit, and how many share it."""
+        # (nodes, channels)
+        best, ties, count = (bags.at_nodes(v, slot) for v in (others, kept, counts))
+        filled = best.masked_fill(count == 0, self._worst)
+        whole = self._best(filled, [0])[None]
+        if not bool(count.any()):  # an orbit without entries
+            return torch.zeros_like(whole), torch.zeros_like(whole)
+        return whole, ties.masked_fill(filled != whole, 0).sum(0, keepdim=True).div_(slot.size)
+
+    def dense(self, bags: DenseBags) -> Tensor:
+        filled = bags.filled_with(self._worst)
+        best = self._best(filled, bags.axes) if bags.axes else filled
+        return torch.where(bags.count() > 0, best, torch.zeros_like(best))
+
+
+class Std(_FactoredAggregation):
+    """The standard deviation of the present entries (population); 0 with gradient 0 where they are
+    all equal.
+
+    The entries are centred before they are squared: differences of large sums would lose all
+    digits. Before that, one of them is taken from all: the mean of equal numbers need not be that
+    number, but the mean of zeros is 0.
+    """
+
+    def reduce(self, entries: Tensor) -> Tensor:
+        return self._reduce_and_keep(entries.clone())[0]
+
+    def _reduce_and_keep(self, entries: Tensor) -> tuple[Tensor, Tensor]:
+        first = entries[:, :1].clone()
+        mean = entries.sub_(first).mean(1)
+        return entries.sub_(mean[:, None]).square_().mean(1).sqrt_(), mean + first[:, 0]
+
+    def _factors(
+        self, grad: Tensor, statistic: Tensor, kept: Tensor, bags: Bags
+    ) -> tuple[Tensor, Tensor]:
+        levels = range(len(bags.num_slots))
+        sizes = torch.cat([bags.sizes(level).view(-1, 1) for level in levels])  # (bags, 1)
+        scale = statistic * sizes.to(statistic.dtype)
+        return kept, torch.where(scale > 0, grad / scale.masked_fill(scale == 0, 1), 0)
+
+    def _compare(self, of_bag: Tensor, x: Tensor, out: Tensor) -> Tensor:
+        return torch.sub(x, of_bag, out=out)
+
+    def dense(self, bags: DenseBags) -> Tensor:
+        count = bags.count().clamp(min=1)
+        variance = bags.sum(bags.centred(bags.sum() / count).square()) / count
+        is_flat = variance == 0
+        deviation = variance.masked_fill(is_flat, 1).sqrt()
+        return torch.where(is_flat, torch.zeros_like(variance), deviation)
+
+
+AGGREGATIONS: dict[str, Aggregation] = {}
+_OURS: set[str] = set()
+
+
+def register_aggregation(name: str, aggregation: Aggregation) -> None:
+    """Make an aggregation available by name, for `aggr=` of layers and readouts made from now on.
+
+    Args:
+        name: An identifier. A name that you registered before is replaced, as when a notebook runs
+            again.
+        aggregation: An instance of a subclass of `Aggregation`. Of a single entry it must give that
+            entry, or 0.
+
+    Raises:
+        IncidenceError: The name is one of the library's or no identifier, or `aggregation` breaks
+            a rule of `Aggregation.reduce`.
+
+    Example:
+        >>> class Range(Aggregation):
+        ...     def reduce(self, entries):
+        ...         return entries.amax(1) - entries.amin(1)
+        >>> register_aggregation("range_in_an_example", Range())
+        >>> AGGREGATIONS["range_in_an_example"].keeps_entry
+        False
+    """
+    if not isinstance(name, str) or not name.isidentifier():
+        raise IncidenceError(
+            f"the name of an aggregation is an identifier, such as 'range'; got {name!r}."
+        )
+    if name in _OURS:
+        raise IncidenceError(
+            f"the aggregation {name!r} comes with the library, and saved runs refer to it: use"
+            " another name."
+        )
+    if not isinstance(aggregation, Aggregation):
+        raise IncidenceError(
+            "an aggregation is an instance of a subclass of inc.nn.Aggregation; got"
+            f" {aggregation!r}."
+        )
+    aggregation.name, aggregation.keeps_entry = name, _keeps_entry(name, aggregation)
+    AGGREGATIONS[name] = aggregation
+
+
+def _keeps_entry(name: str, aggregation: Aggregation) -> bool:
+    """Return whether a bag of one entry gives that entry, and check the rules of `reduce`."""
+    entry = torch.tensor([[[3.0, -2.0]]], dtype=torch.float64)
+    alone = _reduced(name, aggregation, entry)
+    if not torch.equal(alone, entry[0]) and bool(alone.any()):
+        came = f"{alone.tolist()} of {entry[0].tolist()}"
+        raise IncidenceError(
+            f"of a single entry an aggregation gives that entry, or 0; {name!r} makes {came}."
+        )
+    values = [[[3.0], [-2.0], [-3.0], [0.5]], [[1.0], [4.0], [2.0], [-1.5]]]
+    bags = torch.tensor(values, dtype=torch.float64)
+    both = _reduced(name, aggregation, bags)
+    each = torch.cat([_reduced(name, aggregation, bag[None]) for bag in bags])
+    if not torch.allclose(both, each):
+        raise IncidenceError(f"every bag is reduced on its own; {name!r} makes one of all of them.")
+    if not torch.allclose(both, _reduced(name, aggregation, bags.flip(1))):
+        raise IncidenceError(
+            f"{name!r} depends on the order of the entries of a bag, so that no layer with it would"
+            " be equivariant."
+        )
+    return bool(alone.any())
+
+
+def _reduced(name: str, aggregation: Aggregation, entries: Tensor) -> Tensor:
+    """Return what `reduce` makes of some bags, once its shape and type are checked."""
+    reduced = aggregation.reduce(entries.clone())
+    wanted = [len(entries), entries.shape[2]]
+    came = type(reduced).__name__
+    if isinstance(reduced, Tensor):
+        if list(reduced.shape) == wanted and reduced.dtype == entries.dtype:
+            return reduced
+        came = f"{list(reduced.shape)} of {reduced.dtype}"
+    raise IncidenceError(
+        f"reduce of {name!r} turns (bags, entries each, channels) into (bags, channels): of"
+        f" {list(entries.shape)} it must make {wanted} of {entries.dtype}, and made {came}."
+    )
+
+
+def assert_linear(aggregations: Sequence[Aggregation]) -> None:
+    """Raise an error where an aggregation is not linear: it has no second derivative."""
+    for aggregation in aggregations:
+        if not isinstance(aggregation, LinearAggregation):
+            known = (name for name, a in AGGREGATIONS.items() if isinstance(a, LinearAggregation))
+            linear = " and ".join(map(repr, known))
+            raise IncidenceError(
+                f"aggr={aggregation.name!r} has no second derivative; {linear} have one."
+            )
+
+
+def as_aggregations(names: Sequence[str]) -> tuple[Aggregation, ...]:
+    """Return aggregations by name."""
+    return tuple(AGGREGATIONS[name] for name in names)
+
+
+for _name, _aggregation in (
+    ("sum", Sum()),
+    ("mean", Mean()),
+    ("max", Extremum(True)),
+    ("min", Extremum(False)),
+    ("std", Std()),
+):
+    register_aggregation(_name, _aggregation)
+_OURS.update(AGGREGATIONS)

@@ -1,0 +1,122 @@
+"""What a structure adds to a program: numbers of rows, and the addresses of index lists."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from incidence.engine.bags import Bags
+from incidence.engine.compiled.program import Program, Rows
+from incidence.engine.partners import Partners
+from incidence.engine.plan import plan_of
+from incidence.structure.arrange import orbit_rows
+from incidence.structure.data import Array, StructureData
+
+__all__ = ["Binding", "Places"]
+
+_ITSELF, _OF_ALL, _OF_SOME = range(3)  # as network.c calls them
+_SCRATCH = 6  # times the largest value: rows of partners on either side, and products of them
+_LINE = 16  # floats between which values start: a cache line
+
+
+class Binding:
+    """A program on a structure.
+
+    Attributes:
+        rows, widths: The number of rows, and of channels, of every value.
+        sizes: The number of floats of every value, in whole cache lines.
+        numbers, addresses: The tables of `network.c`, as far as the structure decides them.
+        num_indices: The largest number of keys.
+        num_scratch: How many floats steps need besides their values, but for packed matrices.
+        values, grads: Where values are, and their gradients.
+        structure: The structure.
+        has_short_lists: Whether all lists are of the type that the code reads.
+    """
+
+    def __init__(self, program: Program, structure: StructureData) -> None:
+        self.numbers = np.zeros(program.num_numbers, dtype=np.int64)
+        num_ends = 2 * len(program.inputs) + len(program.outputs)  # and gradients of inputs
+        self.addresses = np.zeros(program.num_addresses + num_ends, dtype=np.int64)
+        self.num_indices = 1
+        self.has_short_lists = True
+        self._kept: list[Any] = []  # what addresses point to
+        counts: dict[Rows, int] = {Rows("structures"): structure.num_structures}
+        for use in program.plans.values():
+            seen = structure if use.view is None else use.view(structure)
+            plan = plan_of(seen, use.layout)
+            self._kept.append(plan)
+            for own, bags in zip(use.tensors, plan.bags, strict=True):
+                counts[own.rows], counts[own.bags] = bags.num_rows, bags.num_bags
+                self._bind_bags(own, bags)
+            for key, (number, lists) in use.partners.items():
+                self._bind_partners(plan.partners[key], number, lists)
+        for pattern, places in program.orbits.items():
+            for (address, number), rows in zip(places, orbit_rows(structure, pattern), strict=True):
+                self._kept.append(rows)
+                self.addresses[address] = rows.data_ptr()
+                self.numbers[number] = len(rows)
+        self.rows = np.array(
+            [v.rows.of if v.rows.kind == "fixed" else counts[v.rows] for v in program.values],
+            dtype=np.int64,
+        )
+        self.widths = np.array([v.width for v in program.values], dtype=np.int64)
+        self.sizes = -(-self.rows * self.widths // _LINE) * _LINE + _LINE
+        self.num_scratch = _SCRATCH * (int(self.sizes.max(initial=0)) + _LINE)
+        ends = [value.number for value in (*program.inputs, *program.outputs)]
+        inputs = [value.number for value in program.inputs]
+        is_inner = np.ones(len(self.sizes), dtype=bool)
+        is_inner[ends] = False
+        self.values = self._arena(is_inner)
+        # those of inputs and outputs are at addresses of their own
+        self.values.of_values[ends] = -1 - program.num_addresses - np.arange(len(ends))
+        is_inner[:] = True
+        is_inner[inputs] = False
+        self.grads = self._arena(is_inner)
+
+    def _bind_bags(self, own: Any, bags: Bags) -> None:
+        level_ptr = bags.level_ptr
+        stop = own.numbers + 2 + len(level_ptr)
+        self.numbers[own.numbers : stop] = [bags.num_rows, bags.num_bags, *level_ptr]
+        self.num_indices = max(self.num_indices, bags.num_bags)
+        lists = (*bags.of_rows, *bags.of_bags)
+        self._check(bags.of_rows.members, bags.of_rows.ptr, bags.of_bags.members, bags.of_bags.ptr)
+        self.addresses[own.lists : own.lists + 6] = [_address(t) for t in lists]
+
+    def _bind_partners(self, partners: Partners, number: int, lists: int) -> None:
+        is_for_all = partners.targets is None
+        kind = _OF_SOME
+        if is_for_all:
+            kind = _ITSELF if partners.sources is None else _OF_ALL
+        self.numbers[number : number + 2] = [kind, int(partners.counts.sum())]
+        tensors = partners.targets, partners.sources, partners.signs
+        self._check(*(t for t in tensors[:2] if t is not None))
+        self.addresses[lists : lists + 3] = [_address(t) for t in tensors]
+
+    def _check(self, *lists: Tensor) -> None:
+        if any(t.dtype != torch.int32 or t.device.type != "cpu" for t in lists):
+            self.has_short_lists = False
+
+    def _arena(self, is_inner: Array) -> Places:
+        """Return where values are in an arena.
+
+        Args:
+            is_inner: Whether each value is in the arena; others get the smallest integer.
+        """
+        sizes = np.where(is_inner, self.sizes, 0)
+        ends = sizes.cumsum()
+        places = np.where(is_inner, ends - sizes, np.iinfo(np.int64).min)
+        return Places(places, int(ends[-1]))
+
+
+class Places(NamedTuple):
+    """Where values are in an arena, and how many floats it has."""
+
+    of_values: Array
+    num_floats: int
+
+
+def _address(tensor: Tensor | None) -> int:
+    return 0 if tensor is None else tensor.data_ptr()

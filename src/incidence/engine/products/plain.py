@@ -1,0 +1,161 @@
+r"""Products and softmax in steps that every runtime knows; see `engine/plain.py`.
+
+Every factor is read at all joined rows, and their products are added up at the targets. That makes
+arrays of joined rows times channels, which `join.py` avoids. The steps of a product are in the
+graph; lists are its inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from incidence.engine.products.dense import DenseFactor, multiply_arrays
+from incidence.engine.products.plan import JoinPlan, JoinStep
+
+__all__ = [
+    "StepLists",
+    "group_lists",
+    "plain_product",
+    "plain_softmax",
+    "product_lists",
+    "product_program",
+    "step_lists",
+]
+
+
+class StepLists(NamedTuple):
+    """The joined rows of one step of a product, in any order.
+
+    Attributes:
+        targets: Where the product of every joined row is added, shape (joined rows,).
+        sizes: How many are added at every target, shape (targets,).
+        rows: For every factor its row of every joined row, shape (joined rows,) each.
+        signs: 1 or -1 for every joined row, shape (joined rows,); None where no tensor of the
+            product has an oriented face.
+    """
+
+    targets: Tensor
+    sizes: Tensor
+    rows: tuple[Tensor, ...]
+    signs: Tensor | None = None
+
+
+def product_program(plan: JoinPlan) -> str:
+    """Return the steps of a plan as a text: of each the numbers of its factors, and its kind."""
+    steps = (f"{' '.join(map(str, step.sources))}|{step.kind}" for step in plan.steps)
+    return ";".join(steps)
+
+
+def product_lists(plan: JoinPlan) -> list[Tensor]:
+    """Return the lists of all steps of a plan, as `plain_product` reads them."""
+    tensors = []
+    for step in plan.steps:
+        if isinstance(step, JoinStep):
+            lists = step_lists(step)
+            signs = [] if lists.signs is None else [lists.signs]
+            tensors += [lists.targets, lists.sizes, *lists.rows, *signs]
+        else:
+            # the lengths of axes, as those of arrays that take no memory
+            tensors += [step.places.new_zeros(size, 0) for size in step.sizes.values()]
+            tensors += [t for factor in step.factors for t in factor if t is not None]
+            tensors.append(step.places)
+    return tensors
+
+
+def step_lists(step: JoinStep) -> StepLists:
+    """Return the lists of a step."""
+    rows = tuple(column.long() for column in step.rows)
+    signs = None if step.sign is None else step.sign.float()
+    return StepLists(step.targets.long(), step.ptr.diff().long(), rows, signs)
+
+
+def group_lists(plan: JoinPlan) -> list[Tensor]:
+    """Return the lists of a softmax, whose plan adds up the entries of every group.
+
+    These are the group of every entry, and how many entries each group has.
+    """
+    [step] = plan.steps
+    assert isinstance(step, JoinStep)
+    [groups] = step.lists(1).columns
+    return [groups.long(), step.ptr.diff().long()]
+
+
+def plain_product(
+    program: str,
+    tensors: Sequence[Tensor],
+    xs: Sequence[Tensor],
+    shape: Sequence[int] | None = None,
+) -> Tensor:
+    """Return a product, from its steps.
+
+    Args:
+        program: What `product_program` returned.
+        tensors: What `product_lists` returned.
+        xs: The operands, (entries, *shape of a row); the shapes of rows can be broadcast.
+        shape: The shape of a row of the result, 1 where it is summed; all of it, if not given.
+    """
+    values, lists = list(xs), iter(tensors)
+    steps = program.split(";")
+    for number, step in enumerate(steps):
+        sources, _, kind = step.partition("|")
+        factors = [values[int(k)] for k in sources.split()]
+        last = shape if number + 1 == len(steps) else None
+        if "->" in kind:
+            values.append(_multiply(kind, lists, factors, last))
+        else:
+            values.append(_join(_next_step(lists, len(factors), kind == "signed"), factors, last))
+    return values[-1]
+
+
+def _next_step(lists: Iterator[Tensor], num_factors: int, is_signed: bool) -> StepLists:
+    targets, sizes = next(lists), next(lists)
+    rows = tuple([next(lists) for _ in range(num_factors)])
+    return StepLists(targets, sizes, rows, next(lists) if is_signed else None)
+
+
+def _multiply(
+    kind: str, lists: Iterator[Tensor], xs: Sequence[Tensor], shape: Sequence[int] | None
+) -> Tensor:
+    """Return a step by arrays, whose kind is its equation and which factors have signs."""
+    equation, _, has_sign = kind.rpartition(" ")
+    letters = list(dict.fromkeys("x" + "".join(c for c in equation if "a" <= c < "x")))
+    sizes = {letter: next(lists).shape[0] for letter in letters}
+    factors = []
+    for signed in has_sign:
+        rows, places = next(lists), next(lists)
+        factors.append(DenseFactor(rows, places, next(lists) if signed == "1" else None))
+    return multiply_arrays(equation, sizes, factors, next(lists), xs, shape)
+
+
+def _join(lists: StepLists, xs: Sequence[Tensor], shape: Sequence[int] | None) -> Tensor:
+    joined = xs[0].index_select(0, lists.rows[0])  # (joined rows, *shape of a row)
+    if lists.signs is not None:
+        joined = joined * lists.signs.to(joined.dtype).view(-1, *[1] * (joined.ndim - 1))
+    for x, rows in zip(xs[1:], lists.rows[1:], strict=True):
+        joined = joined * x.index_select(0, rows)
+    if shape is not None:
+        joined = joined.sum_to_size(joined.shape[0], *shape)
+    start = joined.new_zeros(lists.sizes.shape[0], *joined.shape[1:])
+    return start.index_add(0, lists.targets, joined)
+
+
+def plain_softmax(x: Tensor, groups: Tensor, sizes: Tensor) -> Tensor:
+    """Return every row as a share of its group, channel by channel.
+
+    The largest of the group is subtracted first, so that nothing overflows.
+
+    Args:
+        x: The rows, shape (entries, channels).
+        groups: The group of every row, shape (entries,).
+        sizes: The number of rows of every group, shape (groups,).
+    """
+    num_groups = sizes.shape[0]
+    start = x.new_full((num_groups, x.shape[1]), -torch.inf)
+    most = start.scatter_reduce(0, groups[:, None].expand(-1, x.shape[1]), x, "amax")
+    y = (x - most.index_select(0, groups)).exp()
+    sums = x.new_zeros(num_groups, x.shape[1]).index_add(0, groups, y)
+    return y / sums.index_select(0, groups)

@@ -1,0 +1,289 @@
+r"""The plan of a product: in steps, which rows are multiplied, and where the result is added up.
+
+A step joins some tensors. With p running over its joined rows,
+
+    z[t_p] += s_p x_1[r_1p] ... x_m[r_mp]
+
+The gradient of one factor is the same sum with its rows and the targets in exchanged *roles*. So a
+step lists its joined rows by the rows of every role. Role 0 is the target, role k the k-th factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from incidence.engine.products.dense import DenseStep
+from incidence.engine.store import Batchable, Listed
+from incidence.structure.data import Array
+from incidence.structure.ragged import are_short, ranges, sort_few
+
+__all__ = ["JoinPlan", "JoinStep", "RoleLists", "step_of"]
+
+
+class RoleLists(NamedTuple):
+    """The joined rows in the order of one role.
+
+    Attributes:
+        ptr: Where the joined rows of each row of this role start, and the end.
+        columns: For every other role, in order, its row of every joined row.
+        sign: 1 or -1 for every joined row; None where all are 1.
+    """
+
+    ptr: Tensor
+    columns: tuple[Tensor, ...]
+    sign: Tensor | None
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows this role has."""
+        return len(self.ptr) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class JoinStep:
+    """One step of a product.
+
+    Attributes:
+        sources: The numbers of the factors: operands first, then the results of the steps before.
+        num_rows: How many rows the target and each factor have.
+        ptr: Where the joined rows of each target start, and the end.
+        rows: For every factor its row of every joined row, by target.
+        sign: 1 or -1 for every joined row, by target; None where all are 1.
+        num_joined, num_targets: How many joined rows, and targets, each structure has; on the host.
+        orders: For a factor the joined rows by its rows: their order, and where each row starts,
+            with the end. Made when it is needed.
+    """
+
+    sources: tuple[int, ...]
+    num_rows: tuple[int, ...]
+    ptr: Tensor
+    rows: tuple[Tensor, ...]
+    sign: Tensor | None
+    num_joined: Array
+    num_targets: Array
+    orders: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict, repr=False)
+    _lists: dict[int, RoleLists] = field(default_factory=dict, repr=False)
+
+    @property
+    def kind(self) -> str:
+        """What plans of a batch must share besides the factors."""
+        return "" if self.sign is None else "signed"
+
+    @property
+    def num_products(self) -> int:
+        """How many products of rows are taken."""
+        return int(self.num_joined.sum())
+
+    @property
+    def cost(self) -> str:
+        """What it costs, in words."""
+        return (
+            f"{self.num_products:,} {'joined rows' if len(self.sources) > 1 else 'reads'} into"
+            f" {self.num_rows[0]:,}"
+        )
+
+    def lists(self, role: int) -> RoleLists:
+        """The joined rows in the order of a role; made once."""
+        if role not in self._lists:
+            self._lists[role] = self._make(role)
+        return self._lists[role]
+
+    @torch.inference_mode(False)
+    def _make(self, role: int) -> RoleLists:
+        if role == 0:
+            return RoleLists(self.ptr, self.rows, self.sign)
+        order, ptr = self.order(role)
+        columns = [
+            column[order] for k, column in enumerate((self.targets, *self.rows)) if k != role
+        ]
+        return RoleLists(ptr, tuple(columns), None if self.sign is None else self.sign[order])
+
+    @cached_property
+    def targets(self) -> Tensor:
+        """The target of every joined row."""
+        numbers = torch.arange(self.num_rows[0], device=self.ptr.device, dtype=self.ptr.dtype)
+        return numbers.repeat_interleave(self.ptr.diff(), output_size=len(self.rows[0]))
+
+    def order(self, role: int) -> tuple[Tensor, Tensor]:
+        """The joined rows by the rows of a factor; made once."""
+        if role not in self.orders:
+            rows, count = self.rows[role - 1], self.num_rows[role]
+            order = sort_few(rows, count)[1].to(rows.dtype)
+            ptr = ranges(torch.bincount(rows, minlength=count)).to(rows.dtype)
+            self.orders[role] = order, ptr
+        return self.orders[role]
+
+    @property
+    def num_bytes(self) -> int:
+        """The memory of the lists that are there."""
+        held = [
+            self.ptr,
+            *self.rows,
+            self.sign,
+            *(part for order in self.orders.values() for part in order),
+        ]
+        held += [
+            part
+            for role, lists in self._lists.items()
+            if role
+            for part in (*lists.columns, lists.sign)
+        ]
+        return sum(t.numel() * t.element_size() for t in held if t is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class JoinPlan(Batchable):
+    """What a product needs to know of a structure. Prints its cost.
+
+    Attributes:
+        text: The product.
+        steps: What is joined, one after the other; the last step gives the output.
+        num_entries: How many entries each operand, and the output, have in each structure, shape
+            (operands + 1, structures); on the host.
+    """
+
+    text: str
+    steps: tuple[JoinStep | DenseStep, ...]
+    num_entries: Array
+
+    @cached_property
+    def num_rows(self) -> tuple[int, ...]:
+        """How many rows each operand has, and the output."""
+        return tuple(self.num_entries.sum(1).tolist())
+
+    @property
+    def program(self) -> tuple[tuple[tuple[int, ...], str], ...]:
+        """What is static: the factors of every step, and its kind. Plans with the same program can
+        be put side by side.
+        """
+        return tuple((step.sources, step.kind) for step in self.steps)
+
+    @property
+    def is_batchable(self) -> bool:
+        """Whether no step is by arrays, whose places depend on the largest structure of a batch."""
+        return not any(isinstance(step, DenseStep) for step in self.steps)
+
+    @property
+    def _join_steps(self) -> list[JoinStep]:
+        """The steps of a plan that has no step by arrays."""
+        return [step for step in self.steps if isinstance(step, JoinStep)]
+
+    def _space_of(self, value: int) -> int:
+        """Return the space of the rows of a value: an operand, or the result of a step."""
+        num_operands = len(self.num_entries) - 1
+        return value if value < num_operands else num_operands + 2 * (value - num_operands) + 2
+
+    def spaces(self) -> list[Array]:
+        """Return the spaces of a plan: rows of every operand and of the output; and of every step
+        its joined rows, and its targets.
+        """
+        spaces = [*self.num_entries[:, None]]
+        for step in self._join_steps:
+            spaces += [step.num_joined[None], step.num_targets[None]]
+        return spaces
+
+    def lists(self) -> list[Listed]:
+        """Return the lists of all steps, for all roles."""
+        lists = []
+        num_operands = len(self.num_entries) - 1
+        for number, step in enumerate(self._join_steps):
+            result = self._space_of(num_operands + number)
+            joined = result - 1
+            lists.append(Listed(step.ptr, result, joined, has_end=True))
+            if step.sign is not None:
+                lists.append(Listed(step.sign, joined, None))
+            for role, (source, rows) in enumerate(zip(step.sources, step.rows, strict=True), 1):
+                factor = self._space_of(source)
+                order, ptr = step.order(role)
+                lists.append(Listed(rows, joined, factor))
+                lists.append(Listed(order, joined, joined))
+                lists.append(Listed(ptr, factor, joined, has_end=True))
+        return lists
+
+    def remade(self, sizes: Sequence[Array], tensors: Iterator[Tensor]) -> JoinPlan:
+        """Return the plan of other structures, from the sizes of its spaces and its lists."""
+        num_operands = len(self.num_entries) - 1
+        totals = [int(space.sum()) for space in sizes]
+        steps = []
+        for number, known in enumerate(self._join_steps):
+            result = self._space_of(num_operands + number)
+            ptr = next(tensors)
+            sign = None if known.sign is None else next(tensors).to(torch.int8)
+            rows, orders = [], {}
+            for role in range(1, len(known.sources) + 1):
+                rows.append(next(tensors))
+                orders[role] = next(tensors), next(tensors)
+            num_rows = totals[result], *(totals[self._space_of(s)] for s in known.sources)
+            counts = sizes[result - 1][0], sizes[result][0]
+            steps.append(JoinStep(known.sources, num_rows, ptr, tuple(rows), sign, *counts, orders))
+        return JoinPlan(self.text, tuple(steps), np.concatenate(sizes[: num_operands + 1]))
+
+    @property
+    def num_joined(self) -> int:
+        """How many products of rows are taken in all."""
+        return sum(step.num_products for step in self.steps)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the lists live."""
+        first = self.steps[0]
+        return first.places.device if isinstance(first, DenseStep) else first.ptr.device
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is multiplied, by number: operands are x0, x1, ..., results of steps z0, z1, ...,
+        and the output is y.
+        """
+        results = (f"z{number}" for number in range(len(self.steps) - 1))
+        return *(f"x{number}" for number in range(len(self.num_rows) - 1)), *results, "y"
+
+    @property
+    def formulas(self) -> tuple[str, ...]:
+        """What every step computes."""
+        results = self.names[len(self.num_rows) - 1 :]
+        factors = (" * ".join(self.names[source] for source in step.sources) for step in self.steps)
+        return tuple(
+            f"{result} = sum {product}" for result, product in zip(results, factors, strict=True)
+        )
+
+    def __repr__(self) -> str:
+        lines = [
+            f"  {formula}: {step.cost}"
+            for formula, step in zip(self.formulas, self.steps, strict=True)
+        ]
+        memory = f"  memory: {sum(step.num_bytes for step in self.steps) / 2**20:,.1f} MiB"
+        return "\n".join([f"JoinPlan `{self.text}`", *lines, memory])
+
+
+def step_of(
+    sources: tuple[int, ...],
+    num_rows: tuple[int, ...],
+    targets: Tensor,
+    rows: tuple[Tensor, ...],
+    sign: Tensor | None,
+    homes: tuple[Tensor, Tensor],
+    num_structures: int,
+) -> JoinStep:
+    """A step from its joined rows in any order, and the structures of these and of the targets."""
+    dtype = torch.int32 if are_short(*num_rows, len(targets)) else torch.long
+    order = sort_few(targets, num_rows[0])[1]
+    ptr = ranges(torch.bincount(targets, minlength=num_rows[0])).to(dtype)
+    counts = (torch.bincount(home, minlength=num_structures).cpu().numpy() for home in homes)
+    num_joined, num_targets = (np.asarray(count, dtype=np.int64) for count in counts)
+    listed = tuple(column[order].to(dtype) for column in rows)
+    return JoinStep(
+        sources,
+        num_rows,
+        ptr,
+        listed,
+        None if sign is None else sign[order],
+        num_joined,
+        num_targets,
+    )

@@ -1,0 +1,540 @@
+"""Data for a model that exists: what it predicts for, and other data to measure it on.
+
+Everything that `inc.data.load` takes is read as the data of the model was: by the same reader, with
+the same lift, and with targets and classes in its order.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.data import DATA_SETS, READERS, DataSet, Reader, Record, Task, load, reader
+from incidence.data.checks import assert_alike
+from incidence.data.completion import Completion
+from incidence.data.dataset_builder import with_floats, with_ones
+from incidence.data.folders import TARGETS
+from incidence.data.lifts import lift_all
+from incidence.data.node_tables import READER as GRAPH_TABLES
+from incidence.data.node_tables import record_of_graph
+from incidence.data.npz_files import has_arrays, read_graph_of_arrays
+from incidence.data.pyg import PREFIX, examples_of_pyg, is_pyg, unpacked
+from incidence.data.smiles import are_smiles, find_smiles, read_smiles
+from incidence.data.table_kinds import graph_tables, read_any, read_rows, tables_of
+from incidence.data.tables import (
+    SUFFIXES,
+    TextTable,
+    are_frames,
+    has_tables,
+    is_frame,
+    is_table,
+    legible,
+    listed,
+    read_table,
+    table_of,
+)
+from incidence.errors import IncidenceError
+from incidence.structure.collate import uncollate
+from incidence.structure.example import Example
+from incidence.train.model_spec import ModelSpec
+
+__all__ = [
+    "Queries",
+    "data_for_model",
+    "has_named_columns",
+    "lifted",
+    "load_options",
+    "queries_of",
+    "records_of",
+    "with_targets_of_model",
+]
+
+_ARRAYS = Reader((".npz",), read_graph_of_arrays)
+_SMILES_LINES = (".smi", ".smiles")
+# what damaged files make libraries raise, beside errors of ours
+_READ_ERRORS = (OSError, EOFError, ValueError, LookupError, ArithmeticError, RuntimeError)
+_UNNAMED = re.compile(r"(target|label)( \d+)?")  # targets that came without names, as those of PyG
+_MOST_SHOWN = 3  # unknown names in a warning
+
+_Target = str | Sequence[str] | None
+_Errors = list[IncidenceError]
+
+
+def records_of(what: Any, spec: ModelSpec, errors: _Errors, nodes: Any = None) -> Iterator[Record]:
+    """Yield all examples that can be read, with the tensors that the lift of the model adds.
+
+    Args:
+        what: The name of a data set, a file, a folder, for models of molecules a SMILES, or a list
+            of these; a data frame, or several by name; graphs of PyG; examples; or a `DataSet`.
+        spec: What the model is.
+        errors: Collects the errors of what cannot be read.
+        nodes: A table of nodes beside a table of edges, for models of nodes.
+
+    Raises:
+        IncidenceError: It is something else.
+    """
+    if nodes is not None and spec.reader != GRAPH_TABLES:
+        raise IncidenceError(
+            "a table of nodes stands beside a table of edges, and this model was not trained on"
+            " such tables: leave out nodes."
+        )
+    for record in _unlifted(what, spec, errors, nodes):
+        try:
+            assert_alike([(record.name, record.example)])  # finite features
+            yield record._replace(example=lifted(record.example, spec))
+        except IncidenceError as error:
+            errors.append(_with_name(error, record.name))
+
+
+def _with_name(error: IncidenceError, name: str) -> IncidenceError:
+    return error if name in str(error) else IncidenceError(f"{name}: {error}")
+
+
+def lifted(example: Example, spec: ModelSpec) -> Example:
+    """Return the example with the tensors that the lift of the model adds, unless it has them."""
+    example = with_ones(example, spec.reader_options.get("ones", ()))
+    has = {example.structure.resolve(key) for key in example.features}
+    if has >= {Pattern(key) for key in spec.in_channels}:
+        return example
+    return lift_all([example], spec.lift, **spec.lift_options)[0]
+
+
+def _unlifted(what: Any, spec: ModelSpec, errors: _Errors, nodes: Any) -> Iterator[Record]:
+    if spec.reader != GRAPH_TABLES:
+        yield from _of_anything(what, spec, errors)
+        return
+    items = list(what) if isinstance(what, (list, tuple)) else [what]
+    if not any(map(has_tables, items)):
+        yield from _of_anything(what, spec, errors)
+        return
+    for item in items:  # a graph for each folder of tables, table of edges, or data frames
+        try:
+            if has_tables(item):
+                yield _graph_of_tables(_tables_in(item), spec, errors, nodes)
+            else:
+                yield from _of_anything(item, spec, errors)
+        except IncidenceError as error:
+            errors.append(error)
+
+
+def _tables_in(what: Any) -> Mapping[str, TextTable]:
+    if not isinstance(what, (str, PathLike)):
+        return tables_of(what)
+    path = Path(what).expanduser()
+    files = [file for file in sorted(path.iterdir()) if is_table(file)] if path.is_dir() else [path]
+    return {file.name.partition(".")[0]: read_any(file) for file in files}
+
+
+def _graph_of_tables(
+    tables: Mapping[str, TextTable], spec: ModelSpec, errors: _Errors, nodes: Any
+) -> Record:
+    graph = graph_tables(tables, nodes)
+    edges = graph.edges
+    if edges is None and len(graph.all) == 1:  # whatever it is called
+        [edges] = graph.all.values()
+    if edges is None or len(graph.all) > 2:
+        raise IncidenceError(
+            "a graph is a table of edges, and one of nodes; got"
+            f" {', '.join(graph.all) or 'no table'}."
+        )
+    return record_of_graph(spec.reader_options, edges, graph.nodes, errors)
+
+
+def _of_anything(what: Any, spec: ModelSpec, errors: _Errors) -> Iterator[Record]:
+    what = unpacked(what)
+    if isinstance(what, (str, PathLike)):
+        return _of_texts([what], spec, errors)
+    if isinstance(what, DataSet):
+        return _of_data_set(what)
+    if is_frame(what):
+        return read_rows(table_of(what), spec.reader, spec.reader_options, errors)
+    if is_pyg(what):
+        names = ("edges", "features", "lacking")
+        options = {key: spec.reader_options[key] for key in names if key in spec.reader_options}
+        return _numbered(examples_of_pyg(what, **options), "graph")
+    is_list = isinstance(what, Iterable) and not isinstance(what, (Example, Mapping))
+    items: list[Any] = list(what) if is_list else [what]
+    if items and all(isinstance(item, (str, PathLike)) for item in items):
+        return _of_texts(items, spec, errors)
+    if items and all(isinstance(item, Example) for item in items):
+        single = (one for item in items for one in (uncollate(item) if item.is_batch else [item]))
+        return _numbered(map(with_floats, single), "example")
+    raise IncidenceError(_unreadable(what, items if is_list else [], spec))
+
+
+def _unreadable(what: Any, items: Sequence[Any], spec: ModelSpec) -> str:
+    """Return the message for something that no model predicts for."""
+    smiles = "SMILES, " if spec.reader == "molecule" else ""
+    kinds = f"{smiles}names, files, folders, data frames, examples, graphs of PyG and data sets"
+    outer, inner = type(what).__name__, sorted({type(item).__name__ for item in items})
+    came = f"{outer} of {listed(inner)}" if inner else outer
+    hint = ""
+    if "Mol" in (outer, *inner):
+        hint = " Molecules of RDKit are given as SMILES: Chem.MolToSmiles(mol)."
+    return f"a model predicts for {kinds}; got {came}.{hint}"
+
+
+def _numbered(examples: Iterable[Example], word: str) -> Iterator[Record]:
+    return (Record(f"{word} {number}", example) for number, example in enumerate(examples))
+
+
+def _of_data_set(data: DataSet) -> Iterator[Record]:
+    count = len(data.examples)
+    columns = {key: texts for key, texts in data.columns.items() if len(texts) == count}
+    for number, example in enumerate(data.examples):
+        name = data.names[number] if len(data.names) == count else f"example {number}"
+        properties = {key: texts[number] for key, texts in columns.items()}
+        yield Record(name, example, properties=properties)
+
+
+def _of_texts(
+    texts: Sequence[str | PathLike[str]], spec: ModelSpec, errors: _Errors
+) -> Iterator[Record]:
+    """Yield what names, paths and SMILES mean; SMILES that stand together are read together."""
+
+    def is_smiles(text: str | PathLike[str]) -> bool:
+        return spec.reader == "molecule" and _is_smiles(text)
+
+    for are_molecules, some in groupby(texts, is_smiles):
+        if are_molecules:
+            yield from _of_smiles([str(text) for text in some], spec, errors)
+        else:
+            for text in some:
+                yield from _of_name(text, spec, errors)
+
+
+def _is_smiles(text: str | PathLike[str]) -> bool:
+    """Return whether a text is a molecule that RDKit reads, and no data set and no path."""
+    if not isinstance(text, str) or text in DATA_SETS or text.startswith(PREFIX):
+        return False
+    return not Path(text).expanduser().exists() and are_smiles([text])
+
+
+def _of_smiles(smiles: list[str], spec: ModelSpec, errors: _Errors) -> Iterator[Record]:
+    places = [f"number {number}" for number in range(1, len(smiles) + 1)]
+    table = TextTable("the SMILES", {"smiles": smiles}, places)
+    options = {key: value for key, value in spec.reader_options.items() if key != "smiles"}
+    for record in read_rows(table, spec.reader, options, errors):
+        yield record._replace(name=record.properties["smiles"])
+
+
+def _of_name(what: str | PathLike[str], spec: ModelSpec, errors: _Errors) -> Iterator[Record]:
+    """Yield the examples of a data set by name, a file, or a folder."""
+    path = Path(what).expanduser()
+    if not path.exists() and (what in DATA_SETS or str(what).startswith(PREFIX)):
+        yield from _of_data_set(load(what))
+        return
+    files = _files_for(path, spec) if path.is_dir() else [path]
+    if not files:
+        errors.append(
+            IncidenceError(
+                f"the folder {path} has none of the files this model reads:"
+                f" {', '.join(reader(spec.reader).suffixes)}."
+            )
+        )
+    for file in files:
+        yield from _of_file(file, spec, errors)
+
+
+def _files_for(folder: Path, spec: ModelSpec) -> list[Path]:
+    """Return the files of a folder, and of folders inside, that the model reads."""
+    files = []
+    for file in sorted(folder.rglob("*")):
+        is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+        is_read = reader(spec.reader).reads(file) or file.suffix == ".npz"
+        if is_read and file.is_file() and not is_hidden and file.name != TARGETS:
+            files.append(file)
+    return files
+
+
+def _of_file(path: Path, spec: ModelSpec, errors: _Errors) -> Iterator[Record]:
+    try:
+        found, options = _reader_for(path, spec)
+        for record in found.read(path, errors, **options):
+            yield record._replace(name=legible(f"{path}{record.name.removeprefix(path.name)}"))
+    except IncidenceError as error:
+        errors.append(_with_name(error, str(path)))
+    except _READ_ERRORS as error:  # which no reader foresaw: the other files are read all the same
+        errors.append(IncidenceError(f"{path} cannot be read: {error}."))
+
+
+def _reader_for(path: Path, spec: ModelSpec) -> tuple[Reader, Mapping[str, Any]]:
+    """Return the reader of a file, and its options."""
+    if not path.is_file():
+        hint = ", and it is no SMILES that can be read" if spec.reader == "molecule" else ""
+        raise IncidenceError(f"there is no file {path}{hint}.")
+    if path.suffix == ".npz":
+        return _ARRAYS if has_arrays(path, needs_labels=False) else reader("example"), {}
+    found = reader(spec.reader)
+    if found.reads(path):
+        return found, _options_for(path, spec)
+    others = [name for name, other in READERS.items() if other.reads(path)]
+    hint = f" A file like that is for a model of kind {others[0]!r}." if others else ""
+    suffixes = ", ".join(dict.fromkeys((*found.suffixes, ".npz")))
+    raise IncidenceError(f"{path} is none of the files this model reads: {suffixes}.{hint}")
+
+
+def _options_for(path: Path, spec: ModelSpec) -> Mapping[str, Any]:
+    """Return the options of the reader, without a column of SMILES that a new table lacks.
+
+    A new table may call it otherwise, or have no names, if only one column can be meant.
+    """
+    given = spec.reader_options.get("smiles")
+    if given is None or not path.name.lower().endswith((*SUFFIXES, *_SMILES_LINES)):
+        return spec.reader_options
+    table = read_smiles(path, given)
+    is_number = not table.has_names and f"column {given}" in table.columns
+    is_list = path.suffix.lower() in _SMILES_LINES and not table.has_names
+    is_clear = is_list or len(find_smiles(table)) == 1
+    if given in table.columns or is_number or not is_clear:
+        return spec.reader_options
+    return {key: value for key, value in spec.reader_options.items() if key != "smiles"}
+
+
+class Queries(NamedTuple):
+    """The rows of a table that a model of ratings or links is asked about.
+
+    Attributes:
+        table: The rows.
+        entries: The names of the nodes of each row.
+    """
+
+    table: TextTable
+    entries: list[list[str]]
+
+
+def queries_of(what: Any, completion: Completion, errors: _Errors) -> Iterator[Queries]:
+    """Yield the rows of tables that can be predicted.
+
+    Args:
+        what: The path of a table, a data frame, or a list of such.
+        completion: What the model knows.
+        errors: Collects the errors of what cannot be read.
+    """
+    several = [what] if isinstance(what, (str, PathLike)) or is_frame(what) else list(what)
+    for one in several:
+        try:
+            table = _table_of_queries(one, completion)
+            queries = _valid(table, _entries(table, completion), completion, errors)
+        except IncidenceError as error:
+            errors.append(error)
+        else:
+            if queries.entries:
+                _warn_of_unknown(queries, completion)
+                yield queries
+
+
+def _table_of_queries(what: Any, completion: Completion) -> TextTable:
+    if is_frame(what):
+        return table_of(what)
+    keys = completion.keys
+    expected = f"the column {keys[0]}" if len(keys) == 1 else f"the columns {' and '.join(keys)}"
+    if not isinstance(what, (str, PathLike)):
+        raise IncidenceError(
+            f"this model predicts for rows of tables with {expected}: give paths or data frames;"
+            f" got {type(what).__name__}."
+        )
+    path = Path(what).expanduser()
+    if not path.is_file():
+        raise IncidenceError(
+            f"there is no file {path}; this model predicts for rows of a table with {expected}."
+        )
+    known = {name for names in completion.names.values() for name in names}
+    are_sets = len(keys) == 1  # whose cells have blanks
+
+    def has_names(first: list[str], others: list[list[str]]) -> bool:
+        words = [word for cell in first for word in cell.split()] if are_sets else first
+        return known.isdisjoint(words)
+
+    return read_table(path, has_names, by_blanks=not are_sets)
+
+
+def _entries(table: TextTable, completion: Completion) -> list[list[str]]:
+    """Return the names of the nodes of every row."""
+    keys, names = completion.keys, list(table.columns)
+    lower = {name.strip().lower(): name for name in names}
+    if len(keys) == 1:  # a set in a cell, or in several columns
+        first = lower.get(keys[0])
+        columns = [name for name in names if first in (None, name) or name.startswith("column ")]
+        rows = zip(*(table[column] for column in columns), strict=True)
+        return [[word for cell in row for word in cell.split()] for row in rows]
+    by_name = [lower.get(key.strip().lower()) for key in keys]
+    if None in by_name and (table.has_names or len(names) < len(keys)):
+        raise IncidenceError(
+            f"{table.source} has no column `{keys[by_name.index(None)]}`; it has: {listed(names)}."
+        )
+    columns = names[: len(keys)] if None in by_name else [name for name in by_name if name]
+    return [list(row) for row in zip(*(table[column] for column in columns), strict=True)]
+
+
+def _valid(
+    table: TextTable, entries: Sequence[list[str]], completion: Completion, errors: _Errors
+) -> Queries:
+    """Return the rows whose nodes are all there and different."""
+    rows = []
+    for number, (place, entry) in enumerate(zip(table.places, entries, strict=True)):
+        has_one_sort = len(set(completion.sorts_of(len(entry)))) == 1
+        problem = ""
+        if len(set(entry)) < len(entry) and has_one_sort:
+            problem = f"an entry has different nodes; got {' '.join(entry)}."
+        elif not all(entry) or len(entry) < 2:
+            problem = f"an entry has at least two nodes; got {' '.join(entry) or 'none'}."
+        if problem:
+            errors.append(IncidenceError(f"{table.source}, {place}: {problem}"))
+        else:
+            rows.append(number)
+    return Queries(table.only(rows), [entries[number] for number in rows])
+
+
+def _warn_of_unknown(queries: Queries, completion: Completion) -> None:
+    for sort, names in completion.new_names(queries.entries).items():
+        if names:
+            some = ", ".join(names[:_MOST_SHOWN]) + (", ..." if len(names) > _MOST_SHOWN else "")
+            warnings.warn(
+                f"{queries.table.source}: {len(names)} of `{sort}` not in the data of the model"
+                f" ({some}): predicted as if nothing were known about them.",
+                stacklevel=2,
+            )
+
+
+def load_options(spec: ModelSpec, what: Any) -> dict[str, Any]:
+    """Return options of `inc.data.load` that read tables of another graph as those of the model."""
+    if spec.reader != GRAPH_TABLES or not has_tables(what):
+        return {}
+    return {"columns": spec.reader_options.get("columns", {})}
+
+
+def has_named_columns(what: Any) -> bool:
+    """Return whether targets are chosen by name: in files and data frames."""
+    if isinstance(what, (str, PathLike)):
+        return what not in DATA_SETS and not str(what).startswith(PREFIX)
+    return are_frames(what)
+
+
+def data_for_model(
+    read: Callable[[_Target], DataSet], what: Any, spec: ModelSpec, target: _Target = None
+) -> DataSet:
+    """Return other data for a model.
+
+    Its targets are the given ones; else those of the model, if the data has them; else the ones
+    that the data has.
+
+    Args:
+        read: Loads the data with a target, or with none.
+        what: The data, as users name it.
+        spec: What the model is.
+        target: The given targets.
+
+    Raises:
+        IncidenceError: It is for another task, or it is not clear which columns the model predicts.
+    """
+    if target is not None or not has_named_columns(what):
+        return with_targets_of_model(read(target), spec)
+    names, problem = _target_names(spec.task), ""
+    if names:
+        try:
+            data = read(names)
+        except IncidenceError as error:
+            problem = f"{error} "
+        else:
+            return with_targets_of_model(data, spec)
+    data = read(None)
+    theirs = _target_names(data.task)
+    are_numbers = spec.task.kind != "classification" and data.task.kind == spec.task.kind
+    if are_numbers and names and theirs and not {*names} <= {*theirs}:
+        raise IncidenceError(
+            f"{problem}The model predicts {listed(names)}: say with --target what that is called"
+            " here."
+        )
+    return with_targets_of_model(data, spec)
+
+
+def _target_names(task: Task) -> tuple[str, ...]:
+    """Return the names of targets, or nothing if they came without names."""
+    names = (task.target,) if task.kind == "classification" else task.names
+    return () if all(not name or _UNNAMED.fullmatch(name) for name in names) else names
+
+
+def with_targets_of_model(data: DataSet, spec: ModelSpec) -> DataSet:
+    """Return data with targets, or numbers of classes, in the order of the model, by name.
+
+    Targets without names are taken as they come. A single target may have another name: a warning
+    names both.
+
+    Raises:
+        IncidenceError: The data is for another task, or several targets have other names.
+    """
+    has_kind = (data.task.kind, data.task.at) == (spec.task.kind, spec.task.at)
+    if has_kind and data.completion is None:
+        ordered = _with_classes if data.task.kind == "classification" else _with_columns
+        data = ordered(data, spec)
+    if _signature(data.task) != _signature(spec.task):
+        raise IncidenceError(
+            f"the model was trained for {_describe(spec.task)}, and the data has"
+            f" {_describe(data.task)}."
+        )
+    ours, theirs = _target_names(spec.task), _target_names(data.task)
+    if not ours or not theirs or ours == theirs:
+        return data
+    if len(theirs) > 1:
+        raise IncidenceError(
+            f"the model predicts {listed(ours)}, and {data.name} has {listed(theirs)}: targets are"
+            " matched by name. Say with --target which are meant, or rename them in the data."
+        )
+    warnings.warn(
+        f"the model predicts `{ours[0]}`, and is compared with `{theirs[0]}` of {data.name}.",
+        stacklevel=4,
+    )
+    return data
+
+
+def _with_classes(data: DataSet, spec: ModelSpec) -> DataSet:
+    """Return data with the numbers that classes have in the model, unless it has other classes."""
+    names = spec.task.names
+    if not {*data.task.names} <= {*names}:
+        return data
+    # the last number is for -1, where there is no class
+    number = torch.tensor([*(names.index(name) for name in data.task.names), -1])
+    return _with_targets(data, lambda rows: number[rows], names)
+
+
+def _with_columns(data: DataSet, spec: ModelSpec) -> DataSet:
+    """Return data with the targets of the model in its order, if it has them all."""
+    names = spec.task.names
+    if data.task.names == names or not {*names} <= {*data.task.names}:
+        return data
+    columns = [data.task.names.index(name) for name in names]
+    return _with_targets(data, lambda rows: rows[..., columns], names)
+
+
+def _with_targets(
+    data: DataSet, change: Callable[[Tensor], Tensor], names: tuple[str, ...]
+) -> DataSet:
+    task = replace(data.task, names=names)
+    examples = [task.with_target(one, change(task.rows(one))) for one in data.examples]
+    return replace(data, examples=examples, task=task)
+
+
+def _signature(task: Task) -> tuple[object, ...]:
+    """Return what a network must fit; names of numbers and units are only words."""
+    is_class = task.kind == "classification"
+    return task.kind, task.at, task.names if is_class else len(task.names)
+
+
+def _describe(task: Task) -> str:
+    words = {"classification": "the classes", "multilabel": "the labels"}
+    what = f"{words.get(task.kind)} {', '.join(task.names)}"
+    if task.kind == "regression":
+        what = f"{len(task.names)} {'number' if len(task.names) == 1 else 'numbers'}"
+    place = f"every entry of `{task.at}`" if task.at else "the whole structure"
+    return f"{what} for {place}"

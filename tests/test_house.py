@@ -1,0 +1,45 @@
+"""Rules of the code itself: one name for one class, and imports that tools can see."""
+
+import ast
+import re
+import runpy
+from pathlib import Path
+
+import incidence
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = Path(incidence.__file__).parent
+CORE = ("algebra", "structure", "engine", "nn", "symmetry", "testing")
+
+# Class names that still have several definitions. Names leave this list; none is added.
+REPEATED = {"_Join"}
+
+MODULE = re.compile(r"incidence(\.[a-z_]\w*)+")
+
+
+def module_names(text: str) -> list[str]:
+    """Return the texts in a module that name one of our modules, as `import_module` takes them."""
+    return [
+        node.value
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and MODULE.fullmatch(node.value)
+    ]
+
+
+def test_every_class_name_has_one_definition():
+    yardsticks = runpy.run_path(str(ROOT / "scripts" / "yardsticks.py"))
+    repeated = set(yardsticks["repeated_classes"](PACKAGE))
+    assert repeated <= REPEATED
+
+
+def test_no_module_of_the_core_is_imported_by_a_text():
+    paths = [path for package in CORE for path in (PACKAGE / package).rglob("*.py")]
+    named = {str(path): module_names(path.read_text(encoding="utf-8")) for path in paths}
+    assert {path: texts for path, texts in named.items() if texts} == {}
+
+
+def test_a_module_that_is_named_in_a_text_is_noticed():
+    assert module_names('need("incidence.plot.text", "x", "plot")') == ["incidence.plot.text"]
+    assert module_names('"""Docs of `incidence.plot`."""; "incidence bench"; "incidence."') == []
