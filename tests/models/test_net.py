@@ -20,7 +20,7 @@ from incidence.models import PRESETS, IncidenceNet, NetSettings, assert_has, fin
 from incidence.models.blocks import NeighbourTerm, RowScale
 from incidence.models.settings import ACTIVATIONS, NORMS
 from incidence.nn import Linear, Sequential
-from incidence.nn.batch_norm import RowNorm
+from incidence.nn.norms import RowNorm
 from incidence.testing import assert_equivariant
 from tests.models.small import WIDTHS, for_preset, graph, noise, table
 

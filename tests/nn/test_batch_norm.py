@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from incidence.nn.batch_norm import RowNorm, RowRms
+from incidence.nn.norms import RowNorm, RowRms
 
 
 def rows(count: int = 7, seed: int = 0) -> torch.Tensor:

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from incidence.errors import IncidenceError
 from incidence.nn import Attention, Multilinear, Product
+from incidence.nn.composition import Planned
 from incidence.nn.plain import plain_inputs, planned_structure, prepare_layers
-from incidence.nn.planned import Planned
 from incidence.structure import Structure, collate
 from tests.structure.random_structures import random_structure
 

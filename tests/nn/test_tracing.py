@@ -10,6 +10,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from incidence.errors import IncidenceError
 from incidence.nn import Activation, Linear, Residual, Sequential
 from incidence.structure import Structure, collate
+from incidence.structure.pytree import constant_while_tracing
 from tests.nn.sparse_maps import features_for, gradients, layer_for, outputs, structure_for
 
 # inductor imports torch.jit
@@ -113,6 +114,12 @@ def test_a_compiled_layer_takes_other_spellings_of_a_tensor_as_the_layer_does():
     spelt = {"a": x["i"], "(a b)": x["(i j)"]}
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(spelt, structure), layer(spelt, structure))
+
+
+def test_constants_have_the_mark_that_torch_sets():
+    ours = constant_while_tracing(lambda: 1)
+    theirs = torch.compiler.assume_constant_result(lambda: 1)
+    assert vars(ours) == vars(theirs)
 
 
 def test_a_network_compiles_with_the_modules_around_its_layers():

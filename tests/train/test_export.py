@@ -22,7 +22,7 @@ import incidence as inc
 from incidence.cli import main
 from incidence.errors import IncidenceError, MissingExtraError, TooLargeError
 from incidence.models import PRESETS, Predictor, make
-from incidence.nn.planned import Planned
+from incidence.nn.composition import Planned
 from incidence.train.export import export
 from incidence.train.exported import ExportedGraph, _assert_shapes, runner
 from incidence.train.model_spec import ModelSpec

@@ -27,12 +27,11 @@ from incidence.models.blocks import (
 from incidence.models.query_head import QueryHead, node_tensors
 from incidence.models.settings import ACTIVATIONS, NORMS, NetSettings
 from incidence.nn import Activation, Diffusion, Dropout, Linear, Readout, Residual, Sequential
-from incidence.nn.batch_norm import RowRms
+from incidence.nn.composition import plan_modules
 from incidence.nn.diffusion import Surroundings
-from incidence.nn.linear import as_channels
-from incidence.nn.modules import plan_modules
+from incidence.nn.norms import RowRms
 from incidence.nn.steps import CompiledSlot, compiled_forward, write, writes
-from incidence.nn.tensors import Values, as_side, key_of, per_tensor, taken_apart
+from incidence.nn.tensors import Values, as_channels, as_side, key_of, per_tensor, taken_apart
 from incidence.notebook import html_of
 from incidence.structure import Example, Structure
 

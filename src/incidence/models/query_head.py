@@ -14,7 +14,7 @@ from incidence.errors import IncidenceError
 from incidence.models.blocks import PerTensor
 from incidence.nn import Linear, Sequential
 from incidence.nn.composition import Side
-from incidence.nn.incident import Incident
+from incidence.nn.diffusion import Incident
 from incidence.nn.tensors import as_side, key_of
 from incidence.structure import Structure
 from incidence.structure.incidences import incidences

@@ -10,13 +10,13 @@ with uninterrupted():
     from incidence.nn.automorphism import AutomorphismLinear
     from incidence.nn.diffusion import Diffusion, Neighbours
     from incidence.nn.exchangeable import Exchangeable
-    from incidence.nn.gate import Gate
     from incidence.nn.harmonic import Harmonic
     from incidence.nn.linear import Linear
     from incidence.nn.masked import MaskedLinear
-    from incidence.nn.modules import Activation, BatchNorm, Dropout, LayerNorm, Residual, Sequential
-    from incidence.nn.multilinear import Multilinear
-    from incidence.nn.product import Product
+    from incidence.nn.modules import Activation, Dropout, Residual, Sequential
+    from incidence.nn.norms import BatchNorm, LayerNorm
+    from incidence.nn.odd import Gate
+    from incidence.nn.products import Multilinear, Product
     from incidence.nn.readout import Readout
 
 __all__ = [

@@ -16,11 +16,10 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.products import key_faces
 from incidence.errors import IncidenceError
+from incidence.nn.composition import Planned
 from incidence.nn.functional import linked, plan_einsum, plan_softmax, softmax
-from incidence.nn.linear import as_channels
 from incidence.nn.modules import Dropout
-from incidence.nn.planned import Planned
-from incidence.nn.tensors import Values, as_list, key_of, per_tensor
+from incidence.nn.tensors import Values, as_channels, as_list, key_of, per_tensor
 from incidence.structure import Structure
 
 __all__ = ["Attention"]

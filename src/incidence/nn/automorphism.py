@@ -14,9 +14,10 @@ from torch.utils._pytree import tree_map_only
 from incidence.algebra.maps import EquivariantMap
 from incidence.engine.bags import bag_sum
 from incidence.errors import IncidenceError
-from incidence.nn.linear import as_channels
+from incidence.nn.composition import Transferable
 from incidence.nn.tensors import (
     Values,
+    as_channels,
     as_list,
     as_values,
     assert_distinct,
@@ -24,7 +25,6 @@ from incidence.nn.tensors import (
     assert_unoriented,
     per_tensor,
 )
-from incidence.nn.transferable import Transferable
 from incidence.notebook import html_of
 from incidence.structure import Structure
 from incidence.symmetry import Group, automorphisms

@@ -13,8 +13,71 @@ from torch import nn
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.nn.odd import assert_odd
+from incidence.notebook import html_of
+from incidence.structure import Structure
+from incidence.structure.arguments import assert_structure
 
-__all__ = ["Side", "act_on_all", "follow", "follow_all", "takes_structure", "unknown"]
+__all__ = [
+    "Planned",
+    "Side",
+    "Transferable",
+    "act_on_all",
+    "follow",
+    "follow_all",
+    "plan_modules",
+    "takes_structure",
+    "unknown",
+]
+
+
+class Planned(nn.Module):
+    """A module with index lists of its own; networks ask all of theirs for a plan at once."""
+
+    _repr_html_ = html_of
+
+    def plan(self, structure: Structure) -> object:
+        """Makes the lists for a structure: needed before tracing."""
+        raise NotImplementedError
+
+
+def plan_modules(module: nn.Module, structure: Structure) -> None:
+    """Make all index lists that the modules inside of a module need of a structure.
+
+    Tracing needs them.
+    """
+    assert_structure(structure, call="plan(structure)")
+    for inner in module.modules():
+        if isinstance(inner, Planned):
+            inner.plan(structure)
+
+
+class Transferable:
+    """A layer of a group, which has relatives for smaller and larger groups."""
+
+    def restrict_to(self, group: Any) -> Any:
+        """Return the layer of a smaller group that computes the same map.
+
+        See `incidence.nn.transfer.restrict`.
+
+        Args:
+            group: A group of a structure, or `symmetric`.
+        """
+        from incidence.nn.transfer import restrict  # it needs the layers, which need this class
+
+        return restrict(self, group)  # type: ignore[arg-type]
+
+    def project(self, group: Any = "symmetric", structure: Structure | None = None) -> Any:
+        """Return the layer of a larger group that is nearest on the entries of a structure.
+
+        See `incidence.nn.transfer.project`.
+
+        Args:
+            group: A group of a structure, `symmetric`, or `product`.
+            structure: Whose entries count. An `AutomorphismLinear` layer has its own.
+        """
+        from incidence.nn.transfer import project
+
+        return project(self, group, structure)  # type: ignore[arg-type]
 
 
 def takes_structure(module: nn.Module) -> bool:

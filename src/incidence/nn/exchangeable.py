@@ -17,6 +17,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.algebra.selection import Choice
 from incidence.engine.plan import Plan
 from incidence.errors import IncidenceError
+from incidence.nn.composition import Transferable
 from incidence.nn.linear import Linear
 from incidence.nn.tensors import (
     Values,
@@ -27,7 +28,6 @@ from incidence.nn.tensors import (
     key_of,
     per_tensor,
 )
-from incidence.nn.transferable import Transferable
 from incidence.notebook import html_of
 from incidence.structure import Structure
 from incidence.symmetry.relax import Relaxation

@@ -25,7 +25,7 @@ from incidence.engine.products.softmax import groups_of, softmax_of_groups
 from incidence.errors import IncidenceError
 from incidence.nn.tensors import assert_rows, assert_structure
 from incidence.structure import Structure
-from incidence.structure.pytree import Recorded, recorded, traced
+from incidence.structure.pytree import Recorded, constant_while_tracing, recorded, traced
 
 __all__ = [
     "as_limit",
@@ -280,9 +280,7 @@ def softmax_key(pattern: str, over: str) -> str:
     return f"softmax {pattern} over {over}"
 
 
+@constant_while_tracing
 def product_key(text: str) -> str:
-    """By what a product is known on structures; a constant for tracing."""
+    """Return the key of the lists of a product on structures."""
     return f"product {parse_product(text).key}"
-
-
-product_key._dynamo_marked_constant = True  # type: ignore[attr-defined]  # as `nn.tensors.keys_in_order`

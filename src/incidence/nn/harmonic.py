@@ -21,8 +21,7 @@ from incidence.engine.harmonic import (
 )
 from incidence.engine.plain import misfit, refused
 from incidence.errors import IncidenceError, PatternError
-from incidence.nn.composition import Side
-from incidence.nn.planned import Planned
+from incidence.nn.composition import Planned, Side
 from incidence.nn.tensors import Values, as_list, as_side, assert_structure, key_of, per_tensor
 from incidence.structure import Structure
 from incidence.structure.pytree import Recorded, recorded, traced

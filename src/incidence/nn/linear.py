@@ -3,45 +3,48 @@ r"""`Linear`: the complete equivariant linear layer of a map."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import comb, sqrt
-from operator import index as index_of
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from incidence.algebra.maps import EquivariantMap, Operation, num_orbits
-from incidence.algebra.selection import Choice, Predicate, predicate
+from incidence.algebra.selection import Choice
 from incidence.engine.aggregate import LinearAggregation, as_aggregations
 from incidence.engine.layer import Operator, apply
 from incidence.engine.plain import assert_plain, layer_lists, misfit, plain_layer, refused
 from incidence.engine.plan import Plan, plan_of
 from incidence.engine.weights import Products, WeightLayout
 from incidence.errors import IncidenceError
-from incidence.nn.aggr import Aggr, as_aggr, by_operation
-from incidence.nn.calibrate import calibrate
-from incidence.nn.dense import dense_layer
-from incidence.nn.operator import operator_matrix
+from incidence.nn.composition import Planned, Transferable
+from incidence.nn.dense import dense_layer, operator_matrix
+from incidence.nn.initial import (
+    Aggr,
+    as_aggr,
+    by_operation,
+    calibrate,
+    draw_weights,
+    kept_operations,
+)
 from incidence.nn.steps import CannotCompileError, CompiledSlot, compiled_forward, writes
 from incidence.nn.tensors import (
     Values,
+    as_channels,
     as_list,
     assert_distinct,
     assert_structure,
+    fitting,
     key_of,
     keys_in_order,
     per_tensor,
 )
-from incidence.nn.transferable import Transferable
-from incidence.notebook import html_of
 from incidence.structure import Structure
-from incidence.structure.data import row_counts
 from incidence.structure.pytree import Recorded, recorded, traced
 
-__all__ = ["Linear", "as_channels", "num_reads"]
+__all__ = ["Linear"]
 
 
-class Linear(Transferable, nn.Module):
+class Linear(Transferable, Planned):
     r"""The complete linear layer of a map: every operation that respects relabelling, each with a
     matrix of its own.
 
@@ -105,12 +108,12 @@ class Linear(Transferable, nn.Module):
             raise IncidenceError(f"a layer has parameters of a floating type; got {dtype}.")
         for side in (self.map.inputs, self.map.outputs):
             assert_distinct(side, self.map.text)
-        kept = _kept(self.map, None if operations is None else predicate(operations, self.map))
+        kept = kept_operations(self.map, operations)
         self._is_list = isinstance(aggr, (list, tuple))
-        is_by_operation = callable(aggr) or isinstance(aggr, Mapping)
-        self.aggr, aggr_of = (
-            by_operation(aggr, self.map, kept) if is_by_operation else (as_aggr(aggr), None)
-        )
+        if callable(aggr) or isinstance(aggr, Mapping):
+            self.aggr, aggr_of = by_operation(aggr, self.map, kept)
+        else:
+            self.aggr, aggr_of = as_aggr(aggr), None
         self._weight_layout = WeightLayout(self.map, kept, len(self.aggr), aggr_of)
         self.in_channels = [
             as_channels(c, "in_channels", -1)
@@ -120,46 +123,43 @@ class Linear(Transferable, nn.Module):
             as_channels(c, "out_channels", 1)
             for c in per_tensor(self.map.outputs, out_channels, "out_channels")
         ]
-        # these, whatever is registered under their names later
+        # These serve, even if others are registered under their names later.
         self._aggregations = as_aggregations(self.aggr)
         self._assert_signs()
         keeps_entry = [aggregation.keeps_entry for aggregation in self._aggregations]
         self._products = Products(self._weight_layout, keeps_entry)
         self._key = self._text_of_lists()
         self._slot = CompiledSlot()
-        self._input_keys, self._output_keys = (
-            [key_of(p) for p in side] for side in (self.map.inputs, self.map.outputs)
-        )
+        self._input_keys = [key_of(p) for p in self.map.inputs]
+        self._output_keys = [key_of(p) for p in self.map.outputs]
         self._patterns = dict(zip(self._input_keys, self.map.inputs, strict=True))
-        self._weight_names = [self._weight_name(pair) for pair in self._weight_layout.pairs]
-        self._bias_names = [self._bias_name(t) for t in range(len(self.map.outputs))]
-        for number, name in enumerate(self._weight_names):
-            self.register_parameter(name, self._new_weight(number, device, dtype))
-        for t, (pattern, channels) in enumerate(
-            zip(self.map.outputs, self.out_channels, strict=True)
-        ):
-            value = (
-                nn.Parameter(
-                    torch.empty(
-                        num_orbits(pattern, with_bias=True), channels, device=device, dtype=dtype
-                    )
-                )
-                if bias
-                else None
-            )
-            self.register_parameter(self._bias_name(t), value)
+        self._add_parameters(bias, device, dtype)
         self.reset_parameters()
 
+    def _add_parameters(self, bias: bool, device: Any, dtype: Any) -> None:
+        """Register a weight for every input and output, and a bias for every output."""
+        is_plain = len(self.map.inputs) == len(self.map.outputs) == 1
+        pairs = self._weight_layout.pairs
+        self._weight_names = ["weight" if is_plain else f"weight_{s}_{t}" for s, t in pairs]
+        self._bias_names = [
+            "bias" if is_plain else f"bias_{t}" for t in range(len(self.map.outputs))
+        ]
+        for number, name in enumerate(self._weight_names):
+            self.register_parameter(name, self._new_weight(number, device, dtype))
+        outputs = zip(self._bias_names, self.map.outputs, self.out_channels, strict=True)
+        for name, pattern, width in outputs:
+            rows = num_orbits(pattern, with_bias=True)
+            value = torch.empty(rows, width, device=device, dtype=dtype) if bias else None
+            self.register_parameter(name, None if value is None else nn.Parameter(value))
+
     def _assert_signs(self) -> None:
-        """Refuses to pool values that change sign with their orientation by what does not change
-        sign with them.
-        """
-        for pair in self._weight_layout.pairs:
-            pattern = self.map.inputs[pair[0]]
-            used = (
-                {aggr for _, aggr in self._weight_layout.terms(pair)} if pattern.is_oriented else ()
-            )
-            for aggregation in (self._aggregations[aggr] for aggr in used):
+        """Refuse to pool values of oriented faces by what does not change sign with them."""
+        for source, target in self._weight_layout.pairs:
+            pattern = self.map.inputs[source]
+            if not pattern.is_oriented:
+                continue
+            for _, aggr in self._weight_layout.terms((source, target)):
+                aggregation = self._aggregations[aggr]
                 if not isinstance(aggregation, LinearAggregation):
                     raise IncidenceError(
                         f"aggr={aggregation.name!r} of `{pattern}`: values of an oriented face"
@@ -172,16 +172,6 @@ class Linear(Transferable, nn.Module):
         """Return the key of the lists that tracing needs of a structure."""
         keys = [p.key for p in self._products.of_partners]
         return f"{self.map!r} {sorted(set(keys))}"
-
-    @property
-    def _is_plain(self) -> bool:
-        return len(self.map.inputs) == len(self.map.outputs) == 1
-
-    def _weight_name(self, pair: tuple[int, int]) -> str:
-        return "weight" if self._is_plain else f"weight_{pair[0]}_{pair[1]}"
-
-    def _bias_name(self, t: int) -> str:
-        return "bias" if self._is_plain else f"bias_{t}"
 
     def _shape(self, number: int) -> tuple[int, ...]:
         s, t = self._weight_layout.pairs[number]
@@ -208,48 +198,26 @@ class Linear(Transferable, nn.Module):
         return [known[name] if name in known else getattr(self, name) for name in names]
 
     def operations_of(self, source: int = 0, target: int = 0) -> list[Operation]:
-        """The operations of one weight, in the order of its rows; each once for every aggregation
-        that is given for it alone.
+        """Return the operations of one weight, in the order of its rows.
+
+        An operation with aggregations of its own is there once for each of them.
         """
-        layout = self._weight_layout
-        numbers = (
-            layout.kept[source, target]
-            if layout.aggr_of is None
-            else [number for number, _ in layout.terms((source, target))]
-        )
+        layout, pair = self._weight_layout, (source, target)
+        numbers = layout.kept[pair]
+        if layout.aggr_of is not None:
+            numbers = tuple(number for number, _ in layout.terms(pair))
         return [self.map.operations[number] for number in numbers]
 
     def reset_parameters(self) -> None:
-        """Draws the weights anew, with variance 1 / (in x keys read per output entry, over all
-        operations into the orbit).
+        """Draw the weights anew.
+
+        Their variance is 1 / (in_channels times the keys that an output entry reads by all
+        operations into its orbit).
         """
-        reads: dict[tuple[int, int], float] = {}
-        for pair in self._weight_layout.pairs:
-            for operation in self.operations_of(*pair):
-                into = operation.target.tensor, operation.target.number
-                times = len(self.aggr) if self._is_list else 1
-                reads[into] = (
-                    reads.get(into, 0.0)
-                    + num_reads(operation) * abs(self.in_channels[pair[0]]) * times
-                )
-        with torch.no_grad():
-            for pair, weight in zip(self._weight_layout.pairs, self._weights(), strict=True):
-                # torch would load much to do nothing
-                if isinstance(weight, nn.UninitializedParameter) or weight.is_meta:
-                    continue
-                operations = self.operations_of(*pair)
-                scale = [
-                    1 / sqrt(max(reads[o.target.tensor, o.target.number], 1)) for o in operations
-                ]
-                weight.normal_().mul_(
-                    torch.tensor(scale, device=weight.device, dtype=weight.dtype)[:, None, None]
-                )
-            for bias in self._biases():
-                if bias is not None:
-                    bias.zero_()
+        draw_weights(self)
 
     def _materialize(self, xs: Sequence[Tensor]) -> None:
-        """Takes the number of channels from the first input, where it was left open."""
+        """Take the number of channels from the first input, where it was left open."""
         if -1 not in self.in_channels:
             return
         self.in_channels = [
@@ -278,11 +246,11 @@ class Linear(Transferable, nn.Module):
                 f" {self._version}: update"
             )
             return
-        for number, pair in enumerate(self._weight_layout.pairs):
-            weight = getattr(self, self._weight_name(pair))
-            saved = state_dict.get(prefix + self._weight_name(pair))
+        named = zip(self._weight_names, self._weight_layout.pairs, strict=True)
+        for number, (name, (source, _)) in enumerate(named):
+            weight, saved = getattr(self, name), state_dict.get(prefix + name)
             if isinstance(weight, nn.UninitializedParameter) and saved is not None:
-                self.in_channels[pair[0]] = saved.shape[-2]
+                self.in_channels[source] = saved.shape[-2]
                 weight.materialize(self._shape(number))
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
 
@@ -309,10 +277,11 @@ class Linear(Transferable, nn.Module):
         """
         if torch.compiler.is_compiling():
             return self._traced(x, structure)
-        xs = self._expected(x, structure)
+        patterns, like = self._patterns, self._weights()[0]
+        xs = fitting(patterns, x, structure, self.in_channels, like)
         if xs is None:
             xs = self._checked(x, structure)
-        ys = compiled_forward(self._slot, self, self._patterns, xs, structure)
+        ys = compiled_forward(self._slot, self, patterns, xs, structure)
         if ys is not None:
             return self._as_values(ys)
         plan = plan_of(structure, self._products.layout)
@@ -323,50 +292,20 @@ class Linear(Transferable, nn.Module):
     def _as_values(self, ys: Sequence[Tensor]) -> Values:
         return ys[0] if len(ys) == 1 else dict(zip(self._output_keys, ys, strict=True))
 
-    def _expected(self, x: Any, structure: Any) -> list[Tensor] | None:
-        """Return the inputs if they are just as they should be; None where they need a look."""
-        values: list[Any]
-        if isinstance(x, dict):
-            values = [x.get(key) for key in self._input_keys]
-        elif isinstance(x, Tensor):
-            values = [x]
-        else:
-            return None
-        if not isinstance(structure, Structure):
-            return None
-        counts = row_counts(structure, self.map.inputs)
-        if len(values) != len(counts) or (len(values) > 1 and len(x) > len(values)):
-            return None
-        weight = self._weights()[0]
-        dtype, device = weight.dtype, weight.device
-        if device != structure.device:
-            return None
-        for value, rows, width in zip(values, counts, self.in_channels, strict=True):
-            is_fine = (
-                isinstance(value, Tensor)
-                and value.shape == (rows, width)
-                and value.dtype == dtype
-                and value.device == device
-                and value.layout == torch.strided
-            )
-            if not is_fine:
-                return None
-        return values
-
     def _checked(self, x: Any, structure: Structure) -> list[Tensor]:
-        """The inputs after a look at everything; refuses what does not fit, and takes in_channels
-        from the first.
+        """Return the inputs after a look at everything, and take open in_channels from them.
+
+        Raises:
+            IncidenceError: They do not fit.
         """
-        xs = as_list(
-            self.map.inputs, x, structure, [None if c < 0 else c for c in self.in_channels]
-        )
+        widths = [None if c < 0 else c for c in self.in_channels]
+        xs = as_list(self.map.inputs, x, structure, widths)
         for parameter in self._parameters.values():
             if parameter is not None and parameter.device != structure.device:
-                there = (
-                    f"the layer is on {parameter.device} and the structure is on {structure.device}"
-                )
                 raise IncidenceError(
-                    f"{there}: move one with `.to(device)`, or make the layer on that device."
+                    f"the layer is on {parameter.device} and the structure is on"
+                    f" {structure.device}: move one with `.to(device)`, or make the layer on that"
+                    " device."
                 )
         _one_dtype(xs, self._weights(), self._biases(), cast=False)
         self._materialize(xs)
@@ -397,8 +336,7 @@ class Linear(Transferable, nn.Module):
         ]
 
     def calibrate(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Linear:
-        """Divides the weight of every operation by the root mean square of its term on this batch,
-        before the weight.
+        """Divide the weight of every operation by the root mean square of its term on a batch.
 
         Sums grow with the data, and their sizes are unknown when the layer is made; afterwards
         every term has unit scale. Call it once, on the first batch.
@@ -407,25 +345,22 @@ class Linear(Transferable, nn.Module):
         return self
 
     def operator(self, number: int, structure: Structure) -> Tensor:
-        """The matrix of one operation on a structure, (output entries, input entries), as a sparse
-        tensor in float64.
+        """Return the matrix of one operation on a structure, as a sparse tensor in float64.
+
+        Its shape is (output entries, input entries).
         """
         assert_structure(structure, call="layer.operator(number, structure)")
-        if (
-            isinstance(number, bool)
-            or not isinstance(number, int)
-            or not -self.map.dimension <= number < self.map.dimension
-        ):
-            raise IncidenceError(
-                f"operations are numbered 0 to {self.map.dimension - 1}; got {number!r}."
-            )
+        count = self.map.dimension
+        if type(number) is not int or not -count <= number < count:
+            raise IncidenceError(f"operations are numbered 0 to {count - 1}; got {number!r}.")
         return operator_matrix(self.map, self.map.operations[number], structure)
 
     def dense(
         self, x: Values | Mapping[str, Tensor], num_nodes: int | Mapping[str, int] | None = None
     ) -> Any:
-        """The layer on the complete structure, on dense tensors of shape [batch, an axis for each
-        letter, channels].
+        """Apply the layer to dense tensors of the complete structure.
+
+        Their shape is [batch, an axis for each letter, channels].
 
         Args:
             x: The dense inputs. All assignments of an entry hold its value; other positions are
@@ -437,77 +372,30 @@ class Linear(Transferable, nn.Module):
         """
         return dense_layer(self, x, num_nodes)
 
-    _repr_html_ = html_of
-
     def extra_repr(self) -> str:
-        """What the layer is, as it was written."""
-        sides = zip(
-            (self.map.inputs, self.map.outputs), (self.in_channels, self.out_channels), strict=True
-        )
-        channels = [{key_of(p): c for p, c in zip(ps, cs, strict=True)} for ps, cs in sides]
-        shown = [next(iter(c.values())) if len(set(c.values())) == 1 else c for c in channels]
+        """Return what the layer is, as it was written."""
+        inputs = _shown(self._input_keys, self.in_channels)
+        outputs = _shown(self._output_keys, self.out_channels)
         aggr = list(self.aggr) if self._is_list else " or ".join(self.aggr)
         has_bias = any(b is not None for b in self._biases())
         count = sum(map(len, self._weight_layout.kept.values()))
         return (
-            f"{str(self.map)!r}, {shown[0]}, {shown[1]}, aggr={aggr!r}, bias={has_bias},"
+            f"{str(self.map)!r}, {inputs}, {outputs}, aggr={aggr!r}, bias={has_bias},"
             f" operations={count}"
         )
 
 
-def num_reads(operation: Operation) -> int:
-    """How many keys an operation reads for each output entry; open classes count as if they held
-    just the matched nodes.
-    """
-    reads = 1
-    for j, c in enumerate(operation.target.orbit.classes):
-        column = [row[j] for row in operation.overlap]
-        left = sum(column) if c.size is None else c.size
-        for a in column:
-            reads *= comb(left, a)
-            left -= a
-    return reads
-
-
-def as_channels(value: Any, name: str, least: int) -> int:
-    """A number of channels, checked; -1 where it may be left open."""
-    try:
-        number = 0 if isinstance(value, bool) else index_of(value)
-    except TypeError:
-        number = 0
-    if number < least or number == 0:
-        lazy = ", or -1 to take it from the first input" if least < 0 else ""
-        raise IncidenceError(f"{name} is a number of channels, at least 1{lazy}; got {value!r}.")
-    return number
-
-
-def _kept(m: EquivariantMap, is_kept: Predicate | None) -> dict[tuple[int, int], tuple[int, ...]]:
-    kept: dict[tuple[int, int], list[int]] = {
-        (s, t): [] for s in range(len(m.inputs)) for t in range(len(m.outputs))
-    }
-    for number, operation in enumerate(m.operations):
-        if is_kept is None or is_kept(operation):
-            kept[operation.source.tensor, operation.target.tensor].append(number)
-    if not m.dimension:
-        raise IncidenceError(
-            f"`{m}` has no operation: whatever reaches an output is cancelled by its own opposite."
-            " inc.nn.Readout pools absolute values or squares of oriented faces; or go by way of"
-            " another tensor, as in `<i j> -> i` and `i -> `."
-        )
-    if not any(kept.values()):
-        raise IncidenceError(
-            f"operations= keeps none of the {m.dimension} operations of `{m}`: the layer would be"
-            " constant."
-        )
-    return {pair: tuple(numbers) for pair, numbers in kept.items()}
+def _shown(keys: Sequence[str], channels: Sequence[int]) -> int | dict[str, int]:
+    """Return the one number of channels of all tensors, or those of each."""
+    return channels[0] if len(set(channels)) == 1 else dict(zip(keys, channels, strict=True))
 
 
 def _one_dtype(
     xs: list[Any], weights: list[Any], biases: list[Any], cast: bool = True
 ) -> tuple[list[Tensor], list[Tensor], list[Any]]:
-    """Casts to the type of autocast, where it is on; else all must agree already."""
+    """Cast to the type of autocast where it is on; elsewhere all must agree already."""
     kind = xs[0].device.type
-    # like torch, which leaves double precision alone
+    # torch leaves double precision alone, too
     if torch.is_autocast_enabled(kind) and xs[0].dtype != torch.float64:
         if not cast:
             return xs, weights, biases

@@ -7,7 +7,7 @@ alike take any tensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -15,38 +15,22 @@ from torch import Tensor, nn
 
 from incidence.algebra.pattern import Pattern
 from incidence.engine.dropout import NUM_CHOICES, keep_masks, traced_keep_mask
-from incidence.engine.plain import refused
 from incidence.errors import IncidenceError
-from incidence.nn.batch_norm import RowNorm, RowRms
-from incidence.nn.composition import Side, act_on_all, follow_all, takes_structure, unknown
-from incidence.nn.linear import Linear, as_channels
-from incidence.nn.odd import assert_odd
-from incidence.nn.planned import Planned
-from incidence.nn.readout import Readout
-from incidence.nn.steps import (
-    CannotCompileError,
-    activation_name,
-    each,
-    write,
-    write_dropout,
-    writes,
+from incidence.nn.composition import (
+    Side,
+    act_on_all,
+    follow_all,
+    plan_modules,
+    takes_structure,
+    unknown,
 )
-from incidence.nn.tensors import Values, as_list, as_side, assert_structure, key_of, per_tensor
+from incidence.nn.odd import assert_odd
+from incidence.nn.steps import activation_name, each, write, write_dropout, writes
+from incidence.nn.tensors import Values, key_of
 from incidence.notebook import html_of
 from incidence.structure import Structure
-from incidence.structure.arrange import orbit_rows
-from incidence.structure.data import row_counts
-from incidence.structure.pytree import Recorded, recorded, traced
 
-__all__ = [
-    "Activation",
-    "BatchNorm",
-    "Dropout",
-    "LayerNorm",
-    "Residual",
-    "Sequential",
-    "plan_modules",
-]
+__all__ = ["Activation", "Dropout", "Residual", "Sequential"]
 
 
 def _map(x: Values, change: Callable[[Tensor], Tensor]) -> Any:
@@ -183,170 +167,6 @@ class Dropout(nn.Module):
         return f"p={self.p}"
 
 
-class _Norm(nn.Module):
-    """A norm for every orbit of every tensor: a diagonal and the rest of a matrix have little to do
-    with each other.
-
-    `make` gets the channels, and whether values have a sign: then nothing may be added to them, and
-    no mean over entries subtracted.
-    """
-
-    def __init__(
-        self, text: str, channels: int | Mapping[str, int], make: Callable[[int, bool], nn.Module]
-    ) -> None:
-        super().__init__()
-        self.patterns = as_side(text)
-        widths = [
-            as_channels(c, "channels", 1) for c in per_tensor(self.patterns, channels, "channels")
-        ]
-        self.norms = nn.ModuleList(
-            nn.ModuleList(make(width, pattern.is_oriented) for _ in pattern.orbits)
-            for pattern, width in zip(self.patterns, widths, strict=True)
-        )
-        self.channels = widths
-        self._keys = [key_of(p) for p in self.patterns]
-
-    def forward(self, x: Values, structure: Structure) -> Any:
-        """Normalises every orbit of every tensor."""
-        if torch.compiler.is_compiling():
-            return self._normalised(
-                [x] if isinstance(x, Tensor) else [x[key] for key in self._keys], structure
-            )
-        xs = self._expected(x, structure) or self._checked(x, structure)
-        try:
-            return self._normalised(xs, structure)
-        except RuntimeError:  # a look at everything takes longer than the norm
-            self._checked(x, structure)
-            raise
-
-    def _normalised(self, xs: Sequence[Tensor], structure: Structure) -> Any:
-        ys = [
-            self._one(v, number, norms, structure)
-            for number, (v, norms) in enumerate(zip(xs, self.norms, strict=True))
-        ]
-        return ys[0] if len(ys) == 1 else dict(zip(self._keys, ys, strict=True))
-
-    def _expected(self, x: Any, structure: Any) -> list[Tensor] | None:
-        """The inputs if they have the shapes that they should have, as most do; None where they
-        need a look.
-        """
-        values: list[Any] = (
-            [x]
-            if isinstance(x, Tensor)
-            else [x.get(key) for key in self._keys]
-            if isinstance(x, dict)
-            else []
-        )
-        if not isinstance(structure, Structure) or not all(
-            isinstance(value, Tensor) for value in values
-        ):
-            return None
-        shapes = [
-            (rows, width)
-            for rows, width in zip(row_counts(structure, self.patterns), self.channels, strict=True)
-        ]
-        return values if [value.shape for value in values] == shapes else None
-
-    def _checked(self, x: Any, structure: Structure) -> list[Tensor]:
-        """The inputs after a look at everything; refuses what does not fit."""
-        xs = as_list(self.patterns, x, structure, self.channels)
-        dtype = next(self.parameters()).dtype
-        for value in xs:
-            if value.dtype != dtype and not torch.is_autocast_enabled(value.device.type):
-                raise IncidenceError(
-                    f"the features are {value.dtype} and the norm is {dtype}: convert one, for"
-                    f" example with .to({dtype})."
-                )
-        return xs
-
-    def _one(self, x: Tensor, number: int, norms: Any, structure: Structure) -> Tensor:
-        if len(norms) == 1:
-            y: Tensor = norms[0](x)
-            return y
-        rows = self._rows(number, structure, x)
-        parts = [norm(x[r]) for norm, r in zip(norms, rows, strict=True)]
-        # In the shape of x: one after the other they have as many rows, but a graph that is
-        # recorded asks for two of every orbit then.
-        start: Tensor = parts[0].new_zeros(x.shape)
-        return start.index_copy(0, torch.cat(rows), torch.cat(parts))
-
-    def _rows(self, number: int, structure: Structure, x: Tensor) -> list[Tensor]:
-        """The rows of every orbit of a tensor: while tracing, as `plan` left them on the
-        structure.
-        """
-        if torch.compiler.is_compiling():
-            lists = traced(structure, f"rows {self._keys[number]}")
-            if lists is not None:
-                return lists.tensors
-            rows = refused(None, x, x.shape[0], 1)[:, 0].long()
-            return [rows, *(rows[:0] for _ in self.patterns[number].orbits[1:])]
-        return orbit_rows(structure, self.patterns[number])
-
-    def plan(self, structure: Structure) -> None:
-        """Finds the orbits of tensors that have several, which tracing needs."""
-        for pattern, key in zip(self.patterns, self._keys, strict=True):
-            if len(pattern.orbits) > 1:
-                recorded(structure)[f"rows {key}"] = Recorded(orbit_rows(structure, pattern))
-
-    def follow(self, side: Side | None) -> Side | None:
-        """The same tensors."""
-        return Side(self.patterns, tuple(self.channels))
-
-    def extra_repr(self) -> str:
-        """The tensors."""
-        return repr(", ".join(map(str, self.patterns)))
-
-
-class BatchNorm(_Norm):
-    """Batch normalisation of every orbit of every tensor, over all its entries in the batch.
-
-    Values of oriented faces are divided by their root mean square, and scaled: a mean over entries
-    depends on their orientations.
-
-    Args:
-        text: The tensors, for example `i, {i j}`.
-        channels: For all, or a dict by tensor.
-        momentum: Of the running statistics.
-        eps: Added to the variance.
-    """
-
-    def __init__(
-        self, text: str, channels: int | Mapping[str, int], momentum: float = 0.1, eps: float = 1e-5
-    ) -> None:
-        super().__init__(
-            text,
-            channels,
-            lambda width, is_signed: (RowRms if is_signed else RowNorm)(
-                width, eps=eps, momentum=momentum
-            ),
-        )
-
-
-class LayerNorm(_Norm):
-    """Normalisation of every entry over its channels, with a scale and a shift for every orbit of
-    every tensor.
-
-    Oriented tensors have no shift, which would not change sign with their values.
-    """
-
-    def __init__(self, text: str, channels: int | Mapping[str, int], eps: float = 1e-5) -> None:
-        super().__init__(
-            text,
-            channels,
-            lambda width, is_signed: nn.LayerNorm(width, eps=eps, bias=not is_signed),
-        )
-
-
-def plan_modules(module: nn.Module, structure: Structure) -> None:
-    """Makes all index lists that the modules inside of a module need of a structure; tracing needs
-    them.
-    """
-    assert_structure(structure, call="plan(structure)")
-    for inner in module.modules():
-        if isinstance(inner, (Linear, Planned, Readout, _Norm)):
-            inner.plan(structure)
-
-
 class Sequential(nn.Sequential):
     """Modules one after the other: those that take a structure are called with it, others act on
     every tensor.
@@ -473,23 +293,6 @@ def _write_activation(program: Any, module: Activation, x: Any) -> Any:
     if not isinstance(x, dict):
         return program.activation(x, names[module.keys[0]])
     return {key: program.activation(x[key], name) for key, name in names.items()}
-
-
-@writes(BatchNorm)
-@writes(LayerNorm)
-def _write_norm(program: Any, module: _Norm, x: Any) -> Any:
-    values = x if isinstance(x, dict) else {module._keys[0]: x}
-    written = {}
-    for key, pattern, of_orbits in zip(module._keys, module.patterns, module.norms, strict=True):
-        norms = list(of_orbits.children())
-        kinds = {_NORM_KINDS.get(type(norm)) for norm in norms}
-        if len(kinds) > 1 or None in kinds:
-            raise CannotCompileError("a norm of another kind")
-        written[key] = program.norm(values[key], kinds.pop(), norms, pattern)
-    return written if isinstance(x, dict) else written[module._keys[0]]
-
-
-_NORM_KINDS = {RowNorm: "batch", RowRms: "square", nn.LayerNorm: "layer"}
 
 
 @writes(Sequential)

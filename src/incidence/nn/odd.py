@@ -17,8 +17,9 @@ from torch import Tensor, nn
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
+from incidence.nn.tensors import as_channels
 
-__all__ = ["assert_odd", "is_odd"]
+__all__ = ["Gate", "assert_odd", "is_odd"]
 
 
 def is_odd(function: Callable[[Tensor], Tensor], channels: int | None = None) -> bool:
@@ -129,3 +130,36 @@ def assert_odd(
             " inc.nn.Gate(channels) or a linear map without bias; or write"
             f" `{pattern.unoriented()}` for values without a sign."
         )
+
+
+class Gate(nn.Module):
+    r"""Multiplies every value by a number between 0 and 1 that depends on sizes, not on signs: $y =
+    x \cdot \sigma(|x| W + b)$.
+
+    So it may follow a layer onto oriented faces, where ReLU may not. The gate may depend on other
+    features of the same entries instead, which have no sign, such as lengths of edges: $y = x \cdot
+    \sigma(z W + b)$.
+
+    Args:
+        channels: Of the values.
+        by: Channels of the other features, if it is to depend on those: then it is called as
+            `gate(x, z)`.
+
+    Shape:
+        x: (entries, channels); z: (entries, by). Out: (entries, channels).
+
+    Example:
+        >>> gate = Gate(3)
+        >>> x = torch.randn(5, 3)
+        >>> torch.equal(gate(-x), -gate(x))
+        True
+    """
+
+    def __init__(self, channels: int, by: int | None = None) -> None:
+        super().__init__()
+        width = as_channels(channels, "channels", 1)
+        self.opening = nn.Linear(width if by is None else as_channels(by, "by", 1), width)
+
+    def forward(self, x: Tensor, z: Tensor | None = None) -> Tensor:
+        """The values, each as far as its gate is open."""
+        return x * torch.sigmoid(self.opening(x.abs() if z is None else z))

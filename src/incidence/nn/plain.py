@@ -31,14 +31,13 @@ from incidence.engine.products.plan import JoinPlan, JoinStep
 from incidence.engine.products.softmax import groups_of
 from incidence.errors import IncidenceError
 from incidence.nn.attention import Attention
+from incidence.nn.composition import Planned
+from incidence.nn.diffusion import Incident
 from incidence.nn.functional import product_key, softmax_key
 from incidence.nn.harmonic import Harmonic
-from incidence.nn.incident import Incident
 from incidence.nn.linear import Linear
-from incidence.nn.modules import _Norm
-from incidence.nn.multilinear import Multilinear
-from incidence.nn.planned import Planned
-from incidence.nn.product import Product
+from incidence.nn.norms import Norm
+from incidence.nn.products import Multilinear, Product
 from incidence.nn.readout import Readout
 from incidence.structure import Structure
 from incidence.structure.arrange import orbit_rows
@@ -140,7 +139,7 @@ class PlainInputs:
             names = self._tensor(layout, plan.inputs[number], plan)
             self.parts[f"{readout._key} {number}"] = names, ""
 
-    def _norm(self, norm: _Norm, structure: Structure) -> None:
+    def _norm(self, norm: Norm, structure: Structure) -> None:
         for pattern, key in zip(norm.patterns, norm._keys, strict=True):
             if len(pattern.orbits) > 1:
                 named = [
@@ -272,7 +271,7 @@ def plain_inputs(net: nn.Module, structure: Structure) -> PlainInputs:
 _PARTS: dict[type[nn.Module], Callable[[PlainInputs, Any, Structure], None]] = {
     Linear: PlainInputs._layer,
     Readout: PlainInputs._readout,
-    _Norm: PlainInputs._norm,
+    Norm: PlainInputs._norm,
     Incident: PlainInputs._incident,
     Harmonic: PlainInputs._harmonic,
     Product: PlainInputs._product,

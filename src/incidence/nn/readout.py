@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
@@ -16,8 +16,8 @@ from incidence.engine.plain import LevelLists, level_lists, pool_level, refused
 from incidence.engine.plan import plan_of
 from incidence.engine.readout import pool_structures
 from incidence.errors import IncidenceError
-from incidence.nn.aggr import as_aggr
-from incidence.nn.composition import Side, unknown
+from incidence.nn.composition import Planned, Side, unknown
+from incidence.nn.initial import as_aggr
 from incidence.nn.steps import writes
 from incidence.nn.tensors import Values, as_list, as_side, key_of, per_tensor
 from incidence.structure import Structure
@@ -52,7 +52,7 @@ def _with_even(
     return Structure._of(structure._node_ptr, index, entry_ptr)
 
 
-class Readout(nn.Module):
+class Readout(Planned):
     """Invariants of every structure: the statistics of every orbit of every tensor, side by side.
 
     Of oriented tensors they are the statistics of sizes, $|x|$, as those of the values would change

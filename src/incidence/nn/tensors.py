@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
+from operator import index as index_of
 from typing import Any
 
 import torch
@@ -15,9 +16,12 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, PatternError
 from incidence.structure import Example, Structure
 from incidence.structure.arguments import assert_structure
+from incidence.structure.data import row_counts
+from incidence.structure.pytree import constant_while_tracing
 
 __all__ = [
     "Values",
+    "as_channels",
     "as_list",
     "as_side",
     "as_values",
@@ -25,6 +29,7 @@ __all__ = [
     "assert_rows",
     "assert_structure",
     "assert_unoriented",
+    "fitting",
     "key_of",
     "keys_in_order",
     "per_tensor",
@@ -107,14 +112,53 @@ def per_tensor(patterns: Sequence[Pattern], value: Any, what: str) -> list[Any]:
     return [found[number] for number in range(len(patterns))]
 
 
+@constant_while_tracing
 def keys_in_order(text: str, keys: tuple[str, ...]) -> tuple[str, ...]:
-    """The keys of a dict of inputs in the order of a map; a constant for tracing."""
+    """Return the keys of a dict of inputs in the order of a map."""
     return tuple(per_tensor(EquivariantMap(text).inputs, {key: key for key in keys}, "the input"))
 
 
-# All that `torch.compiler.assume_constant_result` does, once it has loaded the compiler, which
-# takes as long as torch itself.
-keys_in_order._dynamo_marked_constant = True  # type: ignore[attr-defined]
+def fitting(
+    patterns: Mapping[str, Pattern],
+    x: Any,
+    structure: Any,
+    channels: Sequence[int],
+    like: Tensor,
+) -> list[Tensor] | None:
+    """Return the tensors of one side if they are just as they should be.
+
+    Most are, and this look is much shorter than that of `as_list`, which says what is wrong.
+
+    Args:
+        patterns: The tensors by their keys.
+        x: What the caller gave.
+        structure: The structure.
+        channels: How many channels each of them has.
+        like: A parameter with the right type and device.
+    """
+    if not isinstance(structure, Structure) or structure.device != like.device:
+        return None
+    if isinstance(x, dict):
+        values = [x.get(key) for key in patterns]
+        if len(x) > len(values) > 1:
+            return None
+    else:
+        values = [x]
+    counts = row_counts(structure, tuple(patterns.values()))
+    if len(values) != len(counts):
+        return None
+    dtype, device = like.dtype, like.device
+    for value, rows, width in zip(values, counts, channels, strict=True):
+        fits = (
+            isinstance(value, Tensor)
+            and value.shape == (rows, width)
+            and value.dtype == dtype
+            and value.device == device
+            and value.layout == torch.strided
+        )
+        if not fits:
+            return None
+    return values  # type: ignore[return-value]
 
 
 def as_list(
@@ -220,3 +264,15 @@ def as_values(patterns: Sequence[Pattern], ys: Sequence[Tensor]) -> Values:
     return (
         ys[0] if len(patterns) == 1 else {key_of(p): y for p, y in zip(patterns, ys, strict=True)}
     )
+
+
+def as_channels(value: Any, name: str, least: int) -> int:
+    """A number of channels, checked; -1 where it may be left open."""
+    try:
+        number = 0 if isinstance(value, bool) else index_of(value)
+    except TypeError:
+        number = 0
+    if number < least or number == 0:
+        lazy = ", or -1 to take it from the first input" if least < 0 else ""
+        raise IncidenceError(f"{name} is a number of channels, at least 1{lazy}; got {value!r}.")
+    return number

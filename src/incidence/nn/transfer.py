@@ -20,9 +20,9 @@ from torch import Tensor
 from incidence.engine.aggregate import AGGREGATIONS, Sum
 from incidence.errors import IncidenceError
 from incidence.nn.automorphism import AutomorphismLinear
+from incidence.nn.dense import operator_matrix
 from incidence.nn.exchangeable import Exchangeable
 from incidence.nn.linear import Linear
-from incidence.nn.operator import operator_matrix
 from incidence.nn.tensors import assert_structure, key_of
 from incidence.structure import Structure
 from incidence.structure.arrange import orbit_rows

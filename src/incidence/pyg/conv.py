@@ -14,7 +14,7 @@ from incidence.algebra.selection import Choice
 from incidence.errors import IncidenceError
 from incidence.geometry.assembly import is_edge
 from incidence.nn import Linear
-from incidence.nn.linear import as_channels
+from incidence.nn.tensors import as_channels
 from incidence.pyg.graphs import Graph, graph_of
 from incidence.structure import Structure
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,7 +15,9 @@ from incidence.errors import IncidenceError
 from incidence.structure.data import cache_of
 from incidence.structure.structure import Structure
 
-__all__ = ["NO_PLAN", "Recorded", "recorded", "traced"]
+__all__ = ["NO_PLAN", "Recorded", "constant_while_tracing", "recorded", "traced"]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 NO_PLAN = (
     "call layer.plan(structure), or net.plan(structure), before tracing: the lists cannot be made"
@@ -61,6 +64,17 @@ def traced(structure: Structure, key: str) -> Recorded | None:
 
 
 _is_exporting: Any = getattr(torch.compiler, "is_exporting", lambda: False)  # since torch 2.7
+
+
+def constant_while_tracing(function: F) -> F:
+    """Make `torch.compile` call a function of texts while it records, and keep the result.
+
+    `torch.compiler.assume_constant_result` sets the same attribute. It loads the compiler first,
+    which takes as long as loading torch. If a version of torch ignores the attribute, the compiler
+    looks into the function, and `fullgraph=True` fails at our parser: a test compares the two.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
 
 
 def _flatten(structure: Structure) -> tuple[list[Any], Any]:

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 
 from incidence.errors import IncidenceError
 from incidence.models.predictor import Predictor
-from incidence.nn.batch_norm import RowNorm
+from incidence.nn.norms import RowNorm
 from incidence.structure.example import Example
 from incidence.train.batches import ExampleBatches, Order, loader, seed_of
 from incidence.train.metrics import metrics_of, update

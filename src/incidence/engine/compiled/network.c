@@ -556,7 +556,7 @@ enum { NORM_NONE, NORM_BATCH, NORM_LAYER, NORM_SQUARE, NORM_SCALE };
 enum { ACT_NONE, ACT_RELU, ACT_TANH, ACT_GELU, ACT_SILU, ACT_ELU, ACT_SHRINK, ACT_SIN, ACT_ABS, ACT_SQUARE };
 enum { DROP_NONE, DROP_BITS, DROP_FLOATS, DROP_ALL };
 enum { CHOICES = 1 << 16 };
-static const double LEAST = 1e-8; /* the mean square up to which values are rounding: nn/batch_norm.py */
+static const double LEAST = 1e-8; /* the mean square up to which values are rounding: nn/norms.py */
 
 static inline double real(word bits) {
     double x;
@@ -653,7 +653,7 @@ static void column_sums(const float *x, const int64_t *rows, word count, word n,
 }
 
 /* What a part keeps for its way back: by channel the mean, the inverse root, and whether its values
-   are more than rounding; then whether rows were centred, 1 or 0 (nn/batch_norm.py), or -1 where
+   are more than rounding; then whether rows were centred, 1 or 0 (nn/norms.py), or -1 where
    running statistics were taken, on which these rows have no influence. */
 enum { S_MEAN, S_INVERSE, S_KEPT, S_CENTRED, S_ROWS };
 

@@ -113,7 +113,7 @@ def build_join_plan(
     )
 
 
-class _Join(NamedTuple):
+class _UnlistedStep(NamedTuple):
     """A step before it is listed.
 
     Attributes:
@@ -161,7 +161,7 @@ class _Contraction:
         # of all values: operands, and results of steps
         self._num_rows = {number: len(home) for number, home in enumerate(homes[:-1])}
         self._target_home = homes[-1]
-        self._joins: dict[int, _Join | DenseStep] = {}  # by the number of what they give
+        self._joins: dict[int, _UnlistedStep | DenseStep] = {}  # by the number of what they give
         self._reads: list[_Read] = []
 
     def run(self) -> list[JoinStep | DenseStep]:
@@ -195,7 +195,7 @@ class _Contraction:
         assert targets is not None
         number = max(self._num_rows) + 1
         self._num_rows[number] = len(target_home)
-        join = _Join(table.factors, targets, table.sign, table.home, target_home)
+        join = _UnlistedStep(table.factors, targets, table.sign, table.home, target_home)
         [first, *others] = table.factors
         # Sums that are only summed once more, or put in another place, are added up there at once.
         before = self._joins.get(first.source) if not others and first.is_once else None
@@ -386,7 +386,9 @@ def _reading(number: int, table: Table) -> Table:
     return replace(table, factors=(Factor(number, rows, table.target is None),), target=None)
 
 
-def _composed(first: _Join | DenseStep, then: _Join) -> _Join | DenseStep | None:
+def _composed(
+    first: _UnlistedStep | DenseStep, then: _UnlistedStep
+) -> _UnlistedStep | DenseStep | None:
     """Two steps in one, where every sum of the first is used at most once by the second, its only
     factor; None if they stay two.
     """
@@ -407,4 +409,4 @@ def _composed(first: _Join | DenseStep, then: _Join) -> _Join | DenseStep | None
     if then.sign is not None:
         sign = then.sign[rows] if sign is None else sign * then.sign[rows]
     factors = tuple(Factor(f.source, f.rows[kept]) for f in first.factors)
-    return _Join(factors, then.targets[rows], sign, first.home[kept], then.target_home)
+    return _UnlistedStep(factors, then.targets[rows], sign, first.home[kept], then.target_home)

@@ -1,14 +1,24 @@
-"""Batch normalisation of rows that may be few, or spread over several processes."""
+"""Norms of the tensors of one side; their rows may be few, or spread over several processes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-__all__ = ["RowNorm", "RowRms", "is_spread"]
+from incidence.engine.plain import refused
+from incidence.errors import IncidenceError
+from incidence.nn.composition import Planned, Side
+from incidence.nn.steps import CannotCompileError, writes
+from incidence.nn.tensors import Values, as_channels, as_list, as_side, fitting, key_of, per_tensor
+from incidence.structure import Structure
+from incidence.structure.arrange import orbit_rows
+from incidence.structure.pytree import Recorded, recorded, traced
+
+__all__ = ["BatchNorm", "LayerNorm", "Norm", "RowNorm", "RowRms", "is_spread"]
 
 
 _LEAST = 1e-8
@@ -178,3 +188,152 @@ class _AllSum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         return _all_sum(grad)
+
+
+class Norm(Planned):
+    """A norm for every orbit of every tensor.
+
+    A diagonal and the rest of a matrix have little to do with each other.
+
+    Args:
+        text: The tensors.
+        channels: For all, or a dict by tensor.
+        make: Makes the norm of an orbit, of its channels and whether its values have a sign. Of
+            those no mean over entries may be subtracted, and nothing may be added to them.
+    """
+
+    def __init__(
+        self, text: str, channels: int | Mapping[str, int], make: Callable[[int, bool], nn.Module]
+    ) -> None:
+        super().__init__()
+        self.patterns = as_side(text)
+        self.channels = [
+            as_channels(c, "channels", 1) for c in per_tensor(self.patterns, channels, "channels")
+        ]
+        self.norms = nn.ModuleList(
+            nn.ModuleList(make(width, pattern.is_oriented) for _ in pattern.orbits)
+            for pattern, width in zip(self.patterns, self.channels, strict=True)
+        )
+        self._keys = [key_of(p) for p in self.patterns]
+        self._by_key = dict(zip(self._keys, self.patterns, strict=True))
+
+    def forward(self, x: Values, structure: Structure) -> Any:
+        """Normalise every orbit of every tensor."""
+        if torch.compiler.is_compiling():
+            xs = [x] if isinstance(x, Tensor) else [x[key] for key in self._keys]
+        else:
+            xs = self._checked(x, structure)
+        ys = [
+            self._one(v, number, norms, structure)
+            for number, (v, norms) in enumerate(zip(xs, self.norms, strict=True))
+        ]
+        return ys[0] if len(ys) == 1 else dict(zip(self._keys, ys, strict=True))
+
+    def _checked(self, x: Any, structure: Structure) -> list[Tensor]:
+        """Return the inputs after a look at them, a short one if they are as they should be."""
+        like = next(self.parameters())
+        xs = fitting(self._by_key, x, structure, self.channels, like)
+        if xs is not None:
+            return xs
+        xs = as_list(self.patterns, x, structure, self.channels)
+        for value in xs:
+            if value.dtype != like.dtype and not torch.is_autocast_enabled(value.device.type):
+                raise IncidenceError(
+                    f"the features are {value.dtype} and the norm is {like.dtype}: convert one,"
+                    f" for example with .to({like.dtype})."
+                )
+        return xs
+
+    def _one(self, x: Tensor, number: int, norms: Any, structure: Structure) -> Tensor:
+        if len(norms) == 1:
+            y: Tensor = norms[0](x)
+            return y
+        rows = self._rows(number, structure, x)
+        parts = [norm(x[r]) for norm, r in zip(norms, rows, strict=True)]
+        # In the shape of x: one after the other they have as many rows, but a graph that is
+        # recorded asks for two of every orbit then.
+        start: Tensor = parts[0].new_zeros(x.shape)
+        return start.index_copy(0, torch.cat(rows), torch.cat(parts))
+
+    def _rows(self, number: int, structure: Structure, x: Tensor) -> list[Tensor]:
+        """The rows of every orbit of a tensor: while tracing, as `plan` left them on the
+        structure.
+        """
+        if torch.compiler.is_compiling():
+            lists = traced(structure, f"rows {self._keys[number]}")
+            if lists is not None:
+                return lists.tensors
+            rows = refused(None, x, x.shape[0], 1)[:, 0].long()
+            return [rows, *(rows[:0] for _ in self.patterns[number].orbits[1:])]
+        return orbit_rows(structure, self.patterns[number])
+
+    def plan(self, structure: Structure) -> None:
+        """Finds the orbits of tensors that have several, which tracing needs."""
+        for pattern, key in zip(self.patterns, self._keys, strict=True):
+            if len(pattern.orbits) > 1:
+                recorded(structure)[f"rows {key}"] = Recorded(orbit_rows(structure, pattern))
+
+    def follow(self, side: Side | None) -> Side | None:
+        """The same tensors."""
+        return Side(self.patterns, tuple(self.channels))
+
+    def extra_repr(self) -> str:
+        """The tensors."""
+        return repr(", ".join(map(str, self.patterns)))
+
+
+class BatchNorm(Norm):
+    """Batch normalisation of every orbit of every tensor, over all its entries in the batch.
+
+    Values of oriented faces are divided by their root mean square, and scaled: a mean over entries
+    depends on their orientations.
+
+    Args:
+        text: The tensors, for example `i, {i j}`.
+        channels: For all, or a dict by tensor.
+        momentum: Of the running statistics.
+        eps: Added to the variance.
+    """
+
+    def __init__(
+        self, text: str, channels: int | Mapping[str, int], momentum: float = 0.1, eps: float = 1e-5
+    ) -> None:
+        super().__init__(
+            text,
+            channels,
+            lambda width, is_signed: (RowRms if is_signed else RowNorm)(
+                width, eps=eps, momentum=momentum
+            ),
+        )
+
+
+class LayerNorm(Norm):
+    """Normalisation of every entry over its channels, with a scale and a shift for every orbit of
+    every tensor.
+
+    Oriented tensors have no shift, which would not change sign with their values.
+    """
+
+    def __init__(self, text: str, channels: int | Mapping[str, int], eps: float = 1e-5) -> None:
+        super().__init__(
+            text,
+            channels,
+            lambda width, is_signed: nn.LayerNorm(width, eps=eps, bias=not is_signed),
+        )
+
+
+@writes(BatchNorm)
+@writes(LayerNorm)
+def _write_norm(program: Any, module: Norm, x: Any) -> Any:
+    values = x if isinstance(x, dict) else {module._keys[0]: x}
+    written = {}
+    for key, pattern, of_orbits in zip(module._keys, module.patterns, module.norms, strict=True):
+        norms = list(of_orbits.children())
+        kinds = {_NORM_KINDS.get(type(norm)) for norm in norms}
+        if len(kinds) > 1 or None in kinds:
+            raise CannotCompileError("a norm of another kind")
+        written[key] = program.norm(values[key], kinds.pop(), norms, pattern)
+    return written if isinstance(x, dict) else written[module._keys[0]]
+
+
+_NORM_KINDS = {RowNorm: "batch", RowRms: "square", nn.LayerNorm: "layer"}
