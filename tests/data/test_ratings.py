@@ -9,8 +9,7 @@ import torch
 
 import incidence as inc
 from incidence.data import Split, load
-from incidence.data.completion import read_completion, write_completion
-from incidence.data.ratings import Ratings, damped_means
+from incidence.data.completion import Ratings, damped_means, read_completion, write_completion
 from incidence.errors import IncidenceError
 
 RATINGS = "user,movie,rating\nann,Jaws,5\nann,Alien,3\nbob,Jaws,1\ncem,Alien,\nbob,Psycho,2\n"

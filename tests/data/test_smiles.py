@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from incidence.data import Task, load
+from incidence.data.molecule_files import find_smiles, smiles_column
 from incidence.data.molecules import features_of
-from incidence.data.smiles import find_smiles, smiles_column
 from incidence.data.tables import TextTable
 from incidence.errors import IncidenceError
 

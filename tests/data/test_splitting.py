@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import incidence as inc
 from incidence.data import DataSet, Split, Task, load
-from incidence.data.smiles import scaffolds
+from incidence.data.molecule_files import scaffolds
 from incidence.data.splitting import cross_validation, held_out, random_split
 from incidence.errors import IncidenceError
 

@@ -8,6 +8,7 @@ from time import perf_counter
 
 import pytest
 
+from incidence.data.columns import choose_targets, is_missing, read_parts, read_targets
 from incidence.data.tables import (
     TextTable,
     _column_names,
@@ -16,7 +17,6 @@ from incidence.data.tables import (
     read_table,
     table_of,
 )
-from incidence.data.targets import choose_targets, is_missing, read_parts, read_targets
 from incidence.errors import IncidenceError, TooLargeError
 from tests.little_memory import little_memory
 

@@ -23,8 +23,7 @@ from incidence.cli import main
 from incidence.errors import IncidenceError, MissingExtraError, TooLargeError
 from incidence.models import PRESETS, Predictor, make
 from incidence.nn.composition import Planned
-from incidence.train.export import export
-from incidence.train.exported import ExportedGraph, _assert_shapes, runner
+from incidence.train.export import ExportedGraph, _assert_shapes, export, runner
 from incidence.train.model_spec import ModelSpec
 from incidence.train.prediction import predict_records
 from tests.little_memory import little_memory

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 
 import incidence as inc
 from incidence.train import train
-from incidence.train.module import Training
+from incidence.train.trainer import Training
 from tests.train.small_runs import ended, graphs, started
 
 # In double precision (metrics are logged in single): where the loss is flat, Adam follows the

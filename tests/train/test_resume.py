@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from incidence.errors import IncidenceError
 from incidence.train import RunFolder, resume, train
-from incidence.train.module import Training
+from incidence.train.trainer import Training
 from tests.train.small_runs import die, in_child
 
 OPTIONS: dict[str, Any] = {

@@ -30,8 +30,8 @@ from incidence.models import PRESETS
 from incidence.train import Config, Interrupted, RunFolder, resume, train
 from incidence.train.checkpoint import read
 from incidence.train.evaluation import Evaluation
-from incidence.train.module import Training
 from incidence.train.report import finish, summary
+from incidence.train.trainer import Training
 from tests.train.small_runs import as_scored, graphs, in_child
 
 SMALL: dict[str, Any] = {

@@ -1,10 +1,9 @@
 """Data sets, and readers of files: examples with features, a task and splits."""
 
-from incidence.data.dataset import DataSet, Parts, Split, Task
+from incidence.data.dataset import DataSet, Parts, Reader, Record, Split, Task
+from incidence.data.files import READERS, reader
 from incidence.data.loaders import DataLoader, NeighbourLoader
 from incidence.data.loading import DATA_SETS, Source, load, register
-from incidence.data.readers import READERS, reader
-from incidence.data.records import Reader, Record
 
 __all__ = [
     "DATA_SETS",

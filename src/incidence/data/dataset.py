@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
@@ -25,7 +26,7 @@ from incidence.structure.example import Example
 if TYPE_CHECKING:
     from incidence.data.completion import Completion
 
-__all__ = ["METRICS", "DataSet", "Kind", "Parts", "Split", "Task", "as_kind"]
+__all__ = ["METRICS", "DataSet", "Kind", "Parts", "Reader", "Record", "Split", "Task", "as_kind"]
 
 METRICS = {"classification": "accuracy", "multilabel": "auc", "regression": "rmse"}
 """The default metric of each kind of task."""
@@ -106,6 +107,43 @@ class Parts(NamedTuple):
     def __repr__(self) -> str:
         """Return the sizes of the parts."""
         return f"Parts({sizes_of(self)})"
+
+
+class Record(NamedTuple):
+    """One example of a file, before a target is chosen.
+
+    Attributes:
+        name: The name of the file, with the number or the name of the record.
+        example: The example with features.
+        nodes: The names of the nodes in the file, in order; None if they are numbered from 0.
+        properties: What else the file has about the example, as text by column. One of them may
+            be the target.
+        columns: What else the file has about each node, as text by column.
+    """
+
+    name: str
+    example: Example
+    nodes: tuple[str, ...] | None = None
+    properties: Mapping[str, str] = {}
+    columns: Mapping[str, Sequence[str]] = {}
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A function that reads files of some kind, with the suffixes of these files.
+
+    Attributes:
+        suffixes: The suffixes, such as `.sdf`.
+        read: Takes a path, a list for the errors of single records, and options; yields records.
+            It raises an IncidenceError that names the file if it cannot read the file at all.
+    """
+
+    suffixes: tuple[str, ...]
+    read: Callable[..., Iterator[Record]]
+
+    def reads(self, path: Path) -> bool:
+        """Return whether a file has one of the suffixes."""
+        return path.name.lower().endswith(self.suffixes)
 
 
 @dataclass(frozen=True)

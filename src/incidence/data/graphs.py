@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
-from incidence.data.records import Record
+from incidence.data.dataset import Record
 from incidence.data.tables import Line, as_float, legible
 from incidence.errors import IncidenceError, need, shown
 from incidence.geometry.convert.edge_lists import strict_entries

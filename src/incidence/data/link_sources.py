@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from incidence.data.columns import as_features, columns_of, find_column
+from incidence.data.columns import as_features, columns_of, find_column, is_split, read_parts
 from incidence.data.completion import FOLDS
 from incidence.data.dataset import DataSet
 from incidence.data.dataset_builder import with_floats
@@ -30,7 +30,6 @@ from incidence.data.tables import (
     sorted_names,
     without_comment,
 )
-from incidence.data.targets import is_split, read_parts
 from incidence.errors import IncidenceError, shown
 from incidence.geometry.convert.pyg_graphs import NO_TARGET
 from incidence.structure.example import Example

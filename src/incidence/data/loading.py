@@ -12,13 +12,12 @@ from os.path import exists, expanduser
 from pathlib import Path
 from typing import Any
 
-from incidence.data.checks import checked
 from incidence.data.dataset import DataSet
-from incidence.data.dataset_builder import DataRequest, from_examples
-from incidence.data.folders import read_folder
+from incidence.data.dataset_builder import DataRequest, checked, from_examples
+from incidence.data.files import read_folder
 from incidence.data.link_sources import load_links
+from incidence.data.molecule_files import scaffolds, smiles_of
 from incidence.data.pyg import PREFIX, from_pyg_data, from_pyg_name, is_pyg, unpacked
-from incidence.data.smiles import scaffolds, smiles_of
 from incidence.data.table_kinds import from_frames
 from incidence.data.tables import are_frames, listed
 from incidence.errors import IncidenceError, shown

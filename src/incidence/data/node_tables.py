@@ -10,14 +10,21 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
-from incidence.data.columns import Column, as_features, columns_of, find_column
-from incidence.data.dataset import METRICS, DataSet, Split, Task
+from incidence.data.columns import (
+    Column,
+    as_features,
+    choose_targets,
+    columns_of,
+    find_column,
+    is_split,
+    read_parts,
+    read_targets,
+)
+from incidence.data.dataset import METRICS, DataSet, Record, Split, Task
 from incidence.data.dataset_builder import DataRequest
 from incidence.data.graphs import node_features
-from incidence.data.records import Record
 from incidence.data.splitting import splits_of
 from incidence.data.tables import TextTable, listed, sorted_names
-from incidence.data.targets import choose_targets, is_split, read_parts, read_targets
 from incidence.errors import IncidenceError
 from incidence.geometry.convert.edge_lists import strict_entries
 from incidence.structure.example import Example

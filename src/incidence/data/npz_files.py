@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
-from incidence.data.dataset import DataSet, Split
+from incidence.data.dataset import DataSet, Record, Split
 from incidence.data.dataset_builder import DataRequest, task_of, with_floats
 from incidence.data.graphs import node_features
 from incidence.data.node_tables import graph_with_targets
-from incidence.data.records import Record
 from incidence.errors import IncidenceError
 from incidence.geometry.convert.edge_lists import strict_entries
 from incidence.limits import assert_size

@@ -8,13 +8,19 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from incidence.data.dataset import DataSet
-from incidence.data.dataset_builder import DataRequest, from_records
-from incidence.data.molecule_files import read_molecules, read_records, smiles_records
+from incidence.data.dataset import DataSet, Record
+from incidence.data.dataset_builder import DataRequest, assert_options, from_records
+from incidence.data.molecule_files import (
+    find_smiles,
+    has_smiles_name,
+    is_molecule,
+    read_molecules,
+    read_records,
+    smiles_column,
+    smiles_records,
+)
 from incidence.data.node_tables import edge_columns, from_node_tables
 from incidence.data.pair_tables import find_keys, find_rating, from_rating_tables
-from incidence.data.records import Record, assert_options
-from incidence.data.smiles import find_smiles, has_smiles_name, is_molecule, smiles_column
 from incidence.data.tables import TextTable, as_float, is_frame, listed, read_table, table_of
 from incidence.errors import IncidenceError
 

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
         roc,
         save,
     )
+    from incidence.plot.layout import shadow
     from incidence.plot.networks import network
     from incidence.plot.orbit_pictures import orbits
     from incidence.plot.picture import Picture, grid
     from incidence.plot.plan_pictures import plan
     from incidence.plot.posets import poset
-    from incidence.plot.shadows import shadow
     from incidence.plot.sharing_matrix import sharing
     from incidence.plot.structures import structure
     from incidence.plot.text import plain, scatter
@@ -51,7 +51,7 @@ _HOMES = {
     "roc": "incidence.plot.figures",
     "save": "incidence.plot.figures",
     "scatter": "incidence.plot.text",
-    "shadow": "incidence.plot.shadows",
+    "shadow": "incidence.plot.layout",
     "sharing": "incidence.plot.sharing_matrix",
     "structure": "incidence.plot.structures",
 }

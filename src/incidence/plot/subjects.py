@@ -117,7 +117,7 @@ def _file(path: Path, rows: Sequence[int], reader: str | None) -> Subject:
         return Subject("structure", mesh.structure, name, mesh.points)
     if path.suffix == ".npz":
         return Subject("structure", _stored(path), name)
-    from incidence.data.readers import read_file, reader_for
+    from incidence.data.files import read_file, reader_for
 
     records = read_file(reader_for([path], reader), path, {}, errors=[])
     examples = [record.example for record in records]

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from incidence.plot.scene import Point
-from incidence.plot.stress import Points
 
-__all__ = ["Camera", "Viewport"]
+__all__ = ["Camera", "Points", "Viewport"]
+
+Points = NDArray[np.float64]
+"""Coordinates of nodes, shape (nodes, dimensions)."""
 
 # right, up, towards the reader
 _SUN = np.array([-0.35, 0.55, 0.75]) / np.linalg.norm([-0.35, 0.55, 0.75])

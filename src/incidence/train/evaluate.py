@@ -19,7 +19,7 @@ from incidence.structure.collate import collate
 from incidence.structure.example import Example
 from incidence.train.config import Config
 from incidence.train.evaluation import Evaluation, Score, Scored
-from incidence.train.exported import SUFFIXES
+from incidence.train.export import SUFFIXES
 from incidence.train.inputs import data_for_model, lifted
 from incidence.train.metrics import HIGHER, metrics_of, update
 from incidence.train.model_spec import ModelSpec

@@ -20,16 +20,15 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.data import DATA_SETS, READERS, DataSet, Reader, Record, Task, load, reader
-from incidence.data.checks import assert_alike
 from incidence.data.completion import Completion
-from incidence.data.dataset_builder import with_floats, with_ones
-from incidence.data.folders import TARGETS
+from incidence.data.dataset_builder import assert_alike, with_floats, with_ones
+from incidence.data.files import TARGETS
 from incidence.data.lifts import lift_all
+from incidence.data.molecule_files import are_smiles, find_smiles, read_smiles
 from incidence.data.node_tables import READER as GRAPH_TABLES
 from incidence.data.node_tables import record_of_graph
 from incidence.data.npz_files import has_arrays, read_graph_of_arrays
 from incidence.data.pyg import PREFIX, examples_of_pyg, is_pyg, unpacked
-from incidence.data.smiles import are_smiles, find_smiles, read_smiles
 from incidence.data.table_kinds import graph_tables, read_any, read_rows, tables_of
 from incidence.data.tables import (
     SUFFIXES,

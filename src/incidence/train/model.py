@@ -21,7 +21,7 @@ from incidence.structure.example import Example
 from incidence.train.config import Config
 from incidence.train.evaluate import OF_OWN_DATA, evaluate_other, evaluate_run
 from incidence.train.evaluation import Evaluation
-from incidence.train.exported import SUFFIXES, ExportedGraph, load_exported
+from incidence.train.export import SUFFIXES, ExportedGraph, load_exported
 from incidence.train.inputs import data_for_model, has_named_columns
 from incidence.train.model_spec import ModelSpec
 from incidence.train.prediction import (

@@ -21,7 +21,7 @@ from incidence.models import Predictor
 from incidence.structure.collate import collate
 from incidence.structure.example import Example
 from incidence.structure.structure import Structure
-from incidence.train.exported import SUFFIXES, ExportedGraph, load_exported
+from incidence.train.export import SUFFIXES, ExportedGraph, load_exported
 from incidence.train.inputs import queries_of, records_of
 from incidence.train.model_spec import ModelSpec
 from incidence.train.run_folder import RunFolder, csv_text, unlike, write

@@ -26,10 +26,9 @@ from incidence.train.evaluate import evaluate
 from incidence.train.evaluation import Evaluation, describe_baseline
 from incidence.train.launch import is_first
 from incidence.train.model_spec import in_one_line
-from incidence.train.module import Training
 from incidence.train.prepare import Experiment, load_for, new_predictor, prepare
 from incidence.train.run_folder import RunFolder, read_json, write
-from incidence.train.trainer import History, Progress, new_trainer
+from incidence.train.trainer import History, Progress, Training, new_trainer
 
 try:
     import fcntl

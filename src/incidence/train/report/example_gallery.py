@@ -19,9 +19,9 @@ from incidence import plot
 from incidence.algebra.pattern import Pattern
 from incidence.data.completion import KNOWN
 from incidence.data.dataset import DataSet, Task
-from incidence.data.smiles import smiles_of
+from incidence.data.molecule_files import smiles_of
 from incidence.errors import IncidenceError, need
-from incidence.plot.molecules import TINTS, molecule_of
+from incidence.plot.structures import TINTS, molecule_of
 from incidence.plot.theme import LIGHT
 from incidence.structure.example import Example
 from incidence.structure.structure import Structure

@@ -1,21 +1,18 @@
-"""Files of the user: tables, lists of files, folders of classes, SDF files, saved examples."""
+"""Files of the user: the readers by suffix (`READERS`), and the layouts of folders (`_LAYOUTS`).
+
+A new file type is one entry of `READERS`: its name, its suffixes, and a function from a path to
+records.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os.path import isdir, isfile
 from pathlib import Path
+from typing import Any
 
-from incidence.data.dataset import DataSet
-from incidence.data.dataset_builder import DataRequest, build, from_examples, from_records
-from incidence.data.graphs import node_file
-from incidence.data.npz_files import from_arrays, has_arrays, read_examples
-from incidence.data.readers import READERS, read_file, reader, reader_for
-from incidence.data.smiles import find_smiles
-from incidence.data.table_kinds import from_tables, read_any
-from incidence.data.tables import SUFFIXES, TextTable, is_table, join_parts, read_table
-from incidence.data.targets import (
+from incidence.data.columns import (
     PARTS,
     as_classes,
     choose_targets,
@@ -23,10 +20,99 @@ from incidence.data.targets import (
     read_parts,
     read_targets,
 )
+from incidence.data.dataset import DataSet, Reader, Record
+from incidence.data.dataset_builder import (
+    DataRequest,
+    assert_options,
+    build,
+    from_examples,
+    from_records,
+)
+from incidence.data.graphs import node_file, read_graphs
+from incidence.data.meshes import read_meshes
+from incidence.data.molecule_files import FORMATS, find_smiles, read_molecules
+from incidence.data.npz_files import from_arrays, has_arrays, read_examples
+from incidence.data.table_kinds import from_tables, read_any
+from incidence.data.tables import SUFFIXES, TextTable, is_table, join_parts, read_table
 from incidence.errors import IncidenceError, shown
 from incidence.files import regular_file
 
-__all__ = ["TARGETS", "read_folder"]
+__all__ = ["READERS", "TARGETS", "read_file", "read_folder", "reader", "reader_for"]
+
+READERS: dict[str, Reader] = {
+    "graph": Reader((".edges", ".txt", ".tsv", ".csv", ".g6"), read_graphs),
+    "example": Reader((".npz",), read_examples),
+    "molecule": Reader((*FORMATS, *(f"{suffix}.gz" for suffix in FORMATS)), read_molecules),
+    "mesh": Reader((".obj", ".off", ".ply", ".stl"), read_meshes),
+}
+"""The readers of files by name."""
+
+
+def reader(name: str) -> Reader:
+    """Return the reader of that name.
+
+    Raises:
+        IncidenceError: There is none.
+    """
+    if name not in READERS:
+        raise IncidenceError(f"no reader {name!r}; there are: {', '.join(sorted(READERS))}.")
+    return READERS[name]
+
+
+def reader_for(paths: Sequence[Path], name: str | None = None) -> str:
+    """Return the name of the reader for files: the given one, else the one their suffixes tell.
+
+    Raises:
+        IncidenceError: No reader, or more than one, reads all of the files.
+    """
+    if name is not None:
+        reader(name)  # raises if there is none
+        return name
+    fitting = {path: {key for key in READERS if READERS[key].reads(path)} for path in paths}
+    unread = next((path for path, names in fitting.items() if not names), None)
+    if unread is not None:
+        suffixes = ", ".join(f"{key} ({' '.join(one.suffixes)})" for key, one in READERS.items())
+        raise IncidenceError(
+            f"no reader reads {unread}. Readers by suffix: {suffixes}. Give --reader for another"
+            " suffix."
+        )
+    candidates = [key for key in READERS if all(key in names for names in fitting.values())]
+    if len(candidates) == 1:
+        return candidates[0]
+    problem = "the files need different readers"
+    if candidates:
+        problem = f"the readers {', '.join(candidates)} all read such files"
+    raise IncidenceError(
+        f"cannot tell which reader to use for {paths[0].name}: {problem}. Give --reader."
+    )
+
+
+def read_file(
+    name: str, path: Path, options: Mapping[str, Any], errors: list[IncidenceError] | None = None
+) -> list[Record]:
+    """Return the records of a file.
+
+    Args:
+        name: The name of the reader.
+        path: The file.
+        options: Options of the reader.
+        errors: Collects the errors of single records; the first one is raised if it is None.
+
+    Raises:
+        IncidenceError: The file cannot be read, or has no record.
+    """
+    if not path.is_file():
+        raise IncidenceError(f"there is no file {path}.")
+    read = reader(name).read
+    assert_options(read, f"the reader {name!r}", options)
+    met: list[IncidenceError] = [] if errors is None else errors
+    records = list(read(path, met, **options))
+    if errors is None and met:
+        raise met[0]
+    if not records and not met:
+        raise IncidenceError(f"{path} has no example.")
+    return records
+
 
 TARGETS, _SAVED = "targets.csv", "examples.npz"
 _TEXTS = (".txt", ".dat", ".data", ".tab")  # suffixes of files that may be tables
