@@ -21,7 +21,7 @@ import incidence as inc
 from benchmarks.sets import load
 from benchmarks.sets.graphs import FAMILIES
 from incidence.data.lifts import lift_all
-from incidence.models import make
+from incidence.models import make, read_channels
 
 _TOGETHER = 4_000_000  # triples of nodes in a batch
 _RANDOM = {"norm": "none", "dropout": 0.0, "hidden": 16, "activation": "silu"}
@@ -56,7 +56,8 @@ class Contestant:
         """A fresh network for a lifted example or batch, whose weights are scaled to it, in double
         precision.
         """
-        widths = {key: x.shape[1] for key, x in example.features.items()}
+        channels = {key: x.shape[1] for key, x in example.features.items()}
+        widths = read_channels(self.model, channels)
         net = (
             make(self.model, widths, out_channels, **{**_RANDOM, **self.settings})
             .double()

@@ -44,19 +44,8 @@ class Net(nn.Module):
     def forward(self, x: Tensor, edges: Any, edge_attr: Tensor, batch: Tensor) -> Tensor:
         x = self.encoder(x)
         for conv, norm in zip(self.convs, self.norms, strict=True):
-            x = x + norm(call(conv, x, edges, edge_attr, batch)).relu()
+            x = x + norm(conv(x, edges, edge_attr)).relu()
         return self.head(torch.cat([global_add_pool(x, batch) / 10, global_mean_pool(x, batch)], 1))
-
-
-def call(conv: nn.Module, x: Tensor, edges: Any, edge_attr: Tensor, batch: Tensor) -> Tensor:
-    """Call a convolution of PyG without the graph of every node. Ours takes it, because it also
-    pools over graphs.
-    """
-    return (
-        conv(x, edges, edge_attr)
-        if isinstance(conv, GINEConv)
-        else conv(x, edges, edge_attr, batch)
-    )
 
 
 def gine(channels: int, edge_dim: int) -> nn.Module:

@@ -15,7 +15,7 @@ from benchmarks.speed.stand_ins import molecules
 from benchmarks.speed.timing import Figure, ratio
 from incidence.data.lifts import lift_all
 from incidence.errors import need
-from incidence.models import Predictor, make, settings_of
+from incidence.models import Predictor, make, read_channels, settings_of
 from incidence.structure import Example, collate, pack
 
 __all__ = ["compiled", "steps"]
@@ -89,7 +89,7 @@ def _ours(
 ) -> Callable[[], None]:
     """A preset with all that it has by default."""
     examples = pack(examples)
-    widths = {key: x.shape[1] for key, x in examples[0].features.items()}
+    widths = read_channels(name, {key: x.shape[1] for key, x in examples[0].features.items()})
     net = Predictor(make(name, widths, 2), "classification")
     first = collate(examples[:_BATCH])
     net.calibrate(first.features, first.structure)

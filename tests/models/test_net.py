@@ -16,7 +16,16 @@ from incidence.algebra.describe import read as in_words
 from incidence.algebra.selection import predicate
 from incidence.data.lifts import lift_all
 from incidence.errors import IncidenceError, PatternError
-from incidence.models import PRESETS, IncidenceNet, NetSettings, assert_has, find_preset, make
+from incidence.models import (
+    PRESETS,
+    IncidenceNet,
+    NetSettings,
+    assert_has,
+    find_preset,
+    make,
+    preset_for,
+    read_channels,
+)
 from incidence.models.blocks import NeighbourTerm, RowScale
 from incidence.models.settings import ACTIVATIONS, NORMS
 from incidence.nn import Linear, Sequential
@@ -68,7 +77,7 @@ def assert_respects(net: IncidenceNet, example: inc.Example) -> None:
 )
 def test_every_preset_respects_relabelling(name, at):
     example = for_preset(name)
-    assert_respects(make(name, widths(example), 2, at, **SMALL), example)
+    assert_respects(make(name, read_channels(name, widths(example)), 2, at, **SMALL), example)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +96,7 @@ def test_every_preset_respects_relabelling(name, at):
 )
 def test_outputs_may_belong_to_any_tensor(name, at):
     example = for_preset(name)
-    net = make(name, widths(example), 2, at, **SMALL)
+    net = make(name, read_channels(name, widths(example)), 2, at, **SMALL)
     assert_respects(net, example)
     y = net.float()(example.features, example.structure)
     assert y.shape == (example.structure.num_entries(at) if at else 1, 2)
@@ -556,6 +565,45 @@ def test_what_a_preset_reads_and_has_no_features_is_hidden_all_the_same(name, wi
     )
     # it sees what it has no features of
     assert not torch.equal(net.eval()(x, bare), net(x, fewer))
+
+
+@pytest.mark.parametrize(
+    ("name", "channels", "message"),
+    [
+        (
+            "graph",
+            {"i": 3, "(i j)": 2},
+            r"'graph' reads `i`, `\{i j\}`, and not `\(i j\)`: .* make\('i, \(i j\)', ...\)",
+        ),
+        (
+            "graph",
+            {**WIDTHS, "{i j k}": 1},
+            r"not `\{i j k\}`: .* make\('i, \{i j\}, \{i j k\}'",
+        ),
+        ("i, {i j}", {**WIDTHS, "i j": 1}, r"'i, \{i j\}' reads .*, and not `i j`: leave that out"),
+    ],
+)
+def test_features_that_a_preset_does_not_read_are_refused(name, channels, message):
+    with pytest.raises(IncidenceError, match=message):
+        make(name, channels)
+
+
+def test_coordinates_are_read_only_by_a_network_that_names_them():
+    channels = {"pos=i": 3, "i": 2, "{i j}": 1}
+    assert make("graph", channels).in_channels == [2, 1]
+    assert str(make("relational", channels).map) == "i, {i j} -> "
+    assert make("i, pos=i", {"pos=i": 3, "i": 2}).in_channels == [2, 3]
+    with pytest.raises(IncidenceError, match="there are none beside the coordinates, which change"):
+        make("relational", {"pos=i": 3})
+
+
+def test_data_finds_its_preset():
+    assert preset_for(["i", "{a b}"]) == "graph"
+    assert preset_for(["i", "{i j}", "{i j k}"]) == "triangles"
+    assert preset_for(["i", "{i j}", "{i j k}", "pos=i"]) == "mesh"
+    assert preset_for(["i", "{i j}", "pos=i"]) == "graph"
+    assert preset_for(["i", "{i ...}"]) == "hypergraph"
+    assert preset_for(["u:user", "u:user m:movie"]) == "relational"
 
 
 def test_channels_that_are_missing_are_told():

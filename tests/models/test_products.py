@@ -14,7 +14,7 @@ import incidence as inc
 from incidence.data import load
 from incidence.data.lifts import lift_all
 from incidence.errors import IncidenceError, TooLargeError
-from incidence.models import IncidenceNet, assert_has, make
+from incidence.models import IncidenceNet, assert_has, make, read_channels
 from incidence.models.blocks import AttentionTerm, ProductTerm
 from incidence.train import RunFolder, train
 from tests.models.small import for_preset, graph
@@ -53,6 +53,7 @@ def tells_apart(model: str, lift: str, one: nx.Graph, other: nx.Graph, **setting
     batch = batch.replace(features={key: x.double() for key, x in batch.features.items()})
     torch.manual_seed(0)
     widths = {key: x.shape[1] for key, x in batch.features.items()}
+    widths = read_channels(model, widths)
     net = (
         make(
             model,

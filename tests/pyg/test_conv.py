@@ -68,7 +68,10 @@ def test_a_convolution_respects_relabelling_of_nodes_and_the_order_of_edges(edge
 @given(st.sampled_from(EDGES), st.lists(st.integers(1, 4), min_size=1, max_size=4), seeds)
 def test_graphs_of_a_batch_do_not_see_each_other_however_its_edges_are_mixed(edges, counts, seed):
     torch.manual_seed(seed)
-    conv = double(IncidenceConv(2, 3, edge_dim=1, edge_out=2, edges=edges, aggr="mean"))
+    whole = "mean" if seed % 3 else None
+    conv = double(
+        IncidenceConv(2, 3, edge_dim=1, edge_out=2, edges=edges, aggr="mean", whole=whole)
+    )
     graphs = [
         data.Data(x=torch.randn(n, 2).double(), edge_index=pairs_for(edges, n, seed + k))
         for k, n in enumerate(counts)
@@ -78,9 +81,32 @@ def test_graphs_of_a_batch_do_not_see_each_other_however_its_edges_are_mixed(edg
     batch = data.Batch.from_data_list(graphs)
     order = torch.randperm(batch.edge_index.shape[1])
     y, f = conv(batch.x, batch.edge_index[:, order], batch.edge_attr[order], batch.batch)
-    alone = [conv(g.x, g.edge_index, g.edge_attr) for g in graphs]
+    if whole is None:  # as in any convolution of PyG, `batch` changes nothing
+        z, g = conv(batch.x, batch.edge_index[:, order], batch.edge_attr[order])
+        torch.testing.assert_close(z, y)
+        torch.testing.assert_close(g, f)
+    homes = [torch.zeros(n, dtype=torch.long) for n in counts]
+    alone = [
+        conv(g.x, g.edge_index, g.edge_attr, home) for g, home in zip(graphs, homes, strict=True)
+    ]
     torch.testing.assert_close(y, torch.cat([nodes for nodes, _ in alone]))
     torch.testing.assert_close(f, torch.cat([own for _, own in alone])[order])
+
+
+def test_graphs_without_batch_do_not_mix_unless_a_layer_pools_over_whole_graphs():
+    torch.manual_seed(0)
+    x = torch.randn(4, 2).double()
+    conv, pairs = double(IncidenceConv(2, 3)), T([[0, 2], [1, 3]])
+    changed = torch.cat([x[:2], x[2:] + 1])
+    assert torch.equal(conv(x, pairs)[:2], conv(changed, pairs)[:2])
+    pooling, homes = double(IncidenceConv(2, 3, whole="mean")), T([0, 0, 1, 1])
+    one = torch.zeros(4, dtype=torch.long)
+    assert torch.equal(pooling(x, pairs, batch=homes)[:2], pooling(changed, pairs, batch=homes)[:2])
+    assert not torch.allclose(
+        pooling(x, pairs, batch=one)[:2], pooling(changed, pairs, batch=one)[:2]
+    )
+    with pytest.raises(IncidenceError, match=r"pass batch=data.batch, or for a single graph "):
+        pooling(x, pairs)
 
 
 def test_a_convolution_is_two_complete_layers_with_a_function_between():
@@ -91,16 +117,18 @@ def test_a_convolution_is_two_complete_layers_with_a_function_between():
     inner = torch.relu(conv.to_edges({"i": x, "(i j)": e}, s))
     assert inner.shape == (3, 5)
     torch.testing.assert_close(conv(x, pairs, e), conv.to_nodes({"i": x, "(i j)": inner}, s))
+    # without a mean of all nodes, and one of all edges
+    kept = [len(conv.to_edges.operations_of(k, 0)) for k in (0, 1)]
+    assert kept == [2, 6]
+    assert [len(conv.to_nodes.operations_of(k, 0)) for k in (0, 1)] == [1, 2]
     assert (conv.to_edges.map.dimension, conv.to_nodes.map.dimension) == (3 + 7, 2 + 3)
 
 
 def test_neighbours_count_whatever_the_direction_and_loops_count_too():
-    """What a node gives to its neighbours comes by the edge alone: without it, only the mean of the
-    graph tells.
-    """
+    """What a node gives to its neighbours comes by the edge alone."""
     torch.manual_seed(0)
     for pairs in (T([[0], [1]]), T([[1], [0]]), T([[0, 1], [1, 0]])):
-        conv = double(IncidenceConv(1, 3, operations="local"))
+        conv = double(IncidenceConv(1, 3))
         x = torch.ones(3, 1, dtype=torch.float64, requires_grad=True)
         (seen,) = torch.autograd.grad(conv(x, pairs)[1].sum(), x)
         assert seen[0].abs() > 1e-9
@@ -263,7 +291,9 @@ def test_a_convolution_says_what_it_is_and_draws_its_weights_anew():
     before = conv.to_nodes.weight_0_0.clone()
     conv.reset_parameters()
     assert not torch.equal(before, conv.to_nodes.weight_0_0)
-    assert len(IncidenceConv(2, 3, operations="local").to_nodes.operations_of(0, 0)) == 1
+    assert "whole" not in repr(conv)
+    assert ", whole='mean'" in repr(IncidenceConv(2, 3, whole="mean"))
+    assert len(IncidenceConv(2, 3, operations="boundary").to_edges.operations_of(0, 0)) == 3
 
 
 PAIRS = T([[0], [1]])
@@ -277,6 +307,10 @@ PAIRS = T([[0], [1]])
             r"edges are `i j`, `\(i j\)`, `\{i j\}` or `\[i j\]`; got `\{i j k\}`",
         ),
         (lambda: IncidenceConv(1, 0), "is a number of channels, at least 1"),
+        (
+            lambda: IncidenceConv(1, 1, operations="all"),
+            r"operations='all' keeps operations of `i -> i j` that pool .*: add whole='mean'",
+        ),
         (
             lambda: IncidenceConv(1, 1)(torch.ones(2, 1), PAIRS, torch.ones(1, 3)),
             r"made for no edge_attr \(edge_dim=None\); got \[1, 3\]",

@@ -304,7 +304,7 @@ def test_options_of_one_model_are_not_given_to_another():
 def test_a_recipe_may_tell_the_options_of_its_lift(
     numbers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(RECIPES, "example", {"model": "local-fgnn", "data_options": ("k=3",)})  # type: ignore[misc]
+    monkeypatch.setitem(RECIPES, "graph", {"model": "local-fgnn", "data_options": ("k=3",)})  # type: ignore[misc]
     assert prepare(Config(data=str(numbers))).lift.options == {"k": 3}
     assert prepare(Config(data=str(numbers), model="graph")).lift.options == {}
 

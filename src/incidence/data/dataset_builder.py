@@ -14,9 +14,9 @@ from unicodedata import category
 import torch
 from torch import Tensor
 
-from incidence.algebra.pattern import Pattern
 from incidence.data.columns import choose_targets, read_parts, read_targets, target_names
 from incidence.data.dataset import METRICS, DataSet, Kind, Record, Task, as_kind
+from incidence.data.default_features import plan_features, with_planned
 from incidence.data.splitting import Split, splits_of
 from incidence.data.tables import TextTable
 from incidence.errors import IncidenceError, shown
@@ -32,7 +32,6 @@ __all__ = [
     "from_records",
     "task_of",
     "with_floats",
-    "with_ones",
 ]
 
 _MOST_CLASSES = 1 << 16  # a network gives a number for each class
@@ -250,29 +249,6 @@ def with_floats(example: Example) -> Example:
     return example.replace(features={key: x.float() for key, x in example.features.items()})
 
 
-def with_ones(example: Example, patterns: Sequence[str]) -> Example:
-    """Return the example with a column of ones for those of some patterns that have no features."""
-    structure = example.structure
-    have = {structure.resolve(key) for key in example.features}
-    ones = {
-        text: torch.ones(structure.num_entries(text), 1)
-        for text in patterns
-        if Pattern(text) in structure.patterns and Pattern(text) not in have
-    }
-    return example.replace(features={**example.features, **ones}) if ones else example
-
-
-def _bare_links(example: Example) -> list[str]:
-    """Return the patterns that join nodes, if none of them has features although nodes have.
-
-    A network reads only tensors with features, and would not see what joins the nodes.
-    """
-    structure = example.structure
-    joining = [p for p in structure.patterns if p.is_open or len(p.letters) > 1]
-    have = {structure.resolve(key) for key in example.features}
-    return [] if not have or have & {*joining} else [str(pattern) for pattern in joining]
-
-
 def from_examples(
     examples: Sequence[Example],
     *,
@@ -284,8 +260,8 @@ def from_examples(
     """Return a data set of examples whose targets all belong to one pattern, or to no pattern.
 
     Integers are classes, and other numbers are regression. Values of 0 and 1 alone are two classes,
-    or labels if there are several for each example. Where nodes alone have features, the entries
-    that join them get a column of ones.
+    or labels if there are several for each example. Tensors that need features get those of
+    `default_features`.
 
     Args:
         examples: The examples.
@@ -303,9 +279,9 @@ def from_examples(
     assert_alike((f"{source} {number}", example) for number, example in enumerate(examples))
     at, rows = _targets(examples, source)
     described, rows = task_of(rows, at, task, source)
-    bare = _bare_links(examples[0])
+    plan = plan_features(examples[0])
     finished = [
-        described.with_target(with_ones(example, bare), row)
+        described.with_target(with_planned(example, plan), row)
         for example, row in zip(examples, rows, strict=True)
     ]
     return DataSet(
@@ -317,7 +293,7 @@ def from_examples(
         about=f"{len(finished)} examples from {source}.",
         is_transductive=bool(at) and len(finished) == 1,
         metric=METRICS[described.kind],
-        reader_options={"ones": bare} if bare else {},
+        reader_options=plan,
     )
 
 

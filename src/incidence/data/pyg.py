@@ -171,9 +171,10 @@ def from_pyg_data(
         for key in _OPTIONAL
         if all(key not in attributes for item in items for attributes in item.stores)
     ]
-    options = {"edges": edges, "features": features, "lacking": lacking}
+    built = from_examples(examples, name=name, task=task, splits=parts)
+    options = {"edges": edges, "features": features, "lacking": lacking, **built.reader_options}
     return replace(
-        from_examples(examples, name=name, task=task, splits=parts),
+        built,
         reader_options={key: value for key, value in options.items() if value},
         columns=_texts(items, len(examples)),
     )

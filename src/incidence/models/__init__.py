@@ -2,7 +2,16 @@
 
 from incidence.models.net import IncidenceNet
 from incidence.models.predictor import Predictor
-from incidence.models.presets import PRESETS, Preset, assert_has, find_preset, make, settings_of
+from incidence.models.presets import (
+    PRESETS,
+    Preset,
+    assert_has,
+    find_preset,
+    make,
+    preset_for,
+    read_channels,
+    settings_of,
+)
 from incidence.models.settings import NetSettings
 
 __all__ = [
@@ -14,5 +23,7 @@ __all__ = [
     "assert_has",
     "find_preset",
     "make",
+    "preset_for",
+    "read_channels",
     "settings_of",
 ]

@@ -16,7 +16,18 @@ from incidence.models.net import IncidenceNet
 from incidence.models.settings import NetSettings
 from incidence.nn.tensors import key_of
 
-__all__ = ["PRESETS", "Preset", "assert_has", "find_preset", "make", "preset_table", "settings_of"]
+__all__ = [
+    "PRESETS",
+    "Preset",
+    "assert_has",
+    "find_preset",
+    "is_position",
+    "make",
+    "preset_for",
+    "preset_table",
+    "read_channels",
+    "settings_of",
+]
 
 
 @dataclass(frozen=True)
@@ -24,7 +35,8 @@ class Preset:
     """A kind of network.
 
     Attributes:
-        inputs: The tensors it reads; None for all tensors that have features.
+        inputs: The tensors it reads; None for all tensors that have features, but for coordinates
+            `pos=i`.
         about: The data it is for.
         lift: The lift that adds the tensors to plain graphs or points: names in
             `incidence.data.lifts.LIFTS`, joined by +.
@@ -36,6 +48,8 @@ class Preset:
     lift: str = "none"
     settings: Mapping[str, Any] = field(default_factory=dict)
 
+
+_POSITION = "pos"  # the name of coordinates, which no preset takes for features
 
 _GRAPH = {"hidden": 32, "dropout": 0.2}
 _PAIRS = {**_GRAPH, "hidden": 16}
@@ -180,11 +194,15 @@ def make(
     Args:
         name: A preset, such as `mesh`, or tensors, such as `i, {i j}`.
         in_channels: Channels of the features: one number for all tensors, or by the text or name
-            of a tensor. Tensors that the preset does not read are ignored. A tensor that it reads
-            and that has no features is a hidden tensor, and must be in the structure.
+            of a tensor. Coordinates `pos=i` are ignored: they change when a structure is turned.
+            A tensor that the preset reads and that has no features is a hidden tensor, and must be
+            in the structure.
         out_channels: Numbers to predict for each row.
         at: The pattern whose entries have an output each; empty for one of the whole structure.
         settings: Settings of `NetSettings`, in place of those of the preset.
+
+    Raises:
+        IncidenceError: The preset does not read a tensor of `in_channels`, or lacks some.
 
     Example:
         >>> net = make("mesh", {"i": 4, "{i j}": 6, "{i j k}": 7, "pos=i": 3}, out_channels=30)
@@ -194,7 +212,14 @@ def make(
     preset = find_preset(name)
     patterns = EquivariantMap(f"{_inputs(preset, name, in_channels)} -> {at}").inputs
     channels = _channels(name, patterns, in_channels)
+    unread = [p for p in channels if p not in patterns and p.name != _POSITION]
     inputs = [p for p in patterns if p in channels]
+    if unread and inputs:
+        every = _side([p for p in channels if p.name != _POSITION])
+        raise IncidenceError(
+            f"the model {name!r} reads {_listed(patterns)}, and not {_listed(unread)}: leave that"
+            f" out, or name all tensors in place of the model, as in make({every!r}, ...)."
+        )
     lacks_some = len(inputs) < len(patterns)
     if not inputs or (lacks_some and name not in PRESETS):
         given = in_channels if isinstance(in_channels, Mapping) else ()
@@ -227,6 +252,45 @@ def assert_has(name: str, in_channels: Mapping[str, int]) -> None:
             f"the model {name!r} reads {_listed(missing)}, and the data has features of"
             f" {_listed(in_channels)}: lift it, or choose another model."
         )
+
+
+def read_channels(name: str, in_channels: Mapping[str, int]) -> dict[str, int]:
+    """Return the channels of the tensors that a model reads.
+
+    Example:
+        >>> read_channels("graph", {"i": 4, "{i j}": 2, "{i j k}": 1, "pos=i": 3})
+        {'i': 4, '{i j}': 2}
+    """
+    inputs = find_preset(name).inputs
+    if inputs is None:
+        return {key: width for key, width in in_channels.items() if not is_position(key)}
+    known = set(EquivariantMap(f"{inputs} -> ").inputs)
+    return {key: width for key, width in in_channels.items() if Pattern(key) in known}
+
+
+def is_position(text: str) -> bool:
+    """Return whether a tensor has coordinates: its name is `pos`."""
+    return Pattern(text).name == _POSITION
+
+
+def preset_for(tensors: Sequence[str]) -> str:
+    """Return the preset for the tensors that have features.
+
+    Example:
+        >>> preset_for(["i", "{i j}"]), preset_for(["pos=i", "i", "{i j}", "{i j k}"])
+        ('graph', 'mesh')
+        >>> preset_for(["i", "(i j)"])
+        'relational'
+    """
+    given = set(map(Pattern, tensors))
+    features = {pattern for pattern in given if pattern.name != _POSITION}
+    kinds = ["graph", "triangles", "rings", "flows", "hypergraph", "matrix"]
+    if features < given:  # with coordinates
+        kinds = ["mesh", *kinds]
+    for name in kinds:
+        if features == set(EquivariantMap(f"{PRESETS[name].inputs} -> ").inputs):
+            return name
+    return "relational"
 
 
 def find_preset(name: str) -> Preset:
@@ -270,7 +334,15 @@ def _inputs(preset: Preset, name: str, in_channels: int | Mapping[str, int]) -> 
             f"the model {name!r} reads all tensors that have features: give in_channels for each,"
             " as in {'i': 8, '{i j}': 4}."
         )
-    return ", ".join(in_channels)
+    read = read_channels(name, in_channels)
+    if not read:
+        raise IncidenceError(
+            f"the model {name!r} reads features, and there are none beside the coordinates, which"
+            " change when a structure is turned. Give features that do not, such as lengths"
+            " (`inc.data.lifts.LIFTS['space']` makes some), or name the tensors to read them"
+            " all the same: 'pos=i'."
+        )
+    return ", ".join(read)
 
 
 def _channels(

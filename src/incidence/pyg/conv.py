@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from incidence.algebra.maps import Operation
+from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.pattern import Pattern
-from incidence.algebra.selection import Choice
+from incidence.algebra.selection import Choice, predicate, word_for
 from incidence.errors import IncidenceError
 from incidence.geometry.assembly import is_edge
 from incidence.nn import Linear
@@ -29,10 +29,11 @@ class IncidenceConv(nn.Module):
 
     $$e' = \sigma(L_{i,\,ij \to ij}(x, e)), \qquad x' = L_{i,\,ij \to i}(x, e')$$
 
-    where the nodes of an edge, its reverse, the edges it meets and the whole graph all count. Edges
-    may come in one direction or in both, with loops. Parallel edges count as one, whose features
-    are their mean. `edges="{i j}"` is for undirected graphs; it has fewer weights and is twice as
-    fast.
+    where the nodes of an edge, its reverse and the edges it meets all count. The layer is local, so
+    the graphs of a batch never mix; `whole="mean"` adds the operations that pool over a whole
+    graph. Edges may come in one direction or in both, with loops. Parallel edges count as one,
+    whose features are their mean. `edges="{i j}"` is for undirected graphs; it has fewer weights
+    and is twice as fast.
 
     Args:
         in_channels: Channels of the nodes; -1 to take it from the first input.
@@ -45,10 +46,10 @@ class IncidenceConv(nn.Module):
             j}` for undirected ones, which may come in one direction or in both (features of the two
             are averaged); `[i j]` for those with loops.
         aggr: How edges are pooled into nodes: `sum`, `mean`, `max`, `min`, `std`, or several.
-        whole: How whole graphs are pooled; `mean` does not grow with them.
+        whole: How whole graphs are pooled, such as `mean`, which does not grow with them. Calls
+            must then give `batch`. Default: they are not pooled.
         activation: A function of a tensor, between the two layers.
-        operations: Which operations there are, as for `nn.Linear`: `local` for none over whole
-            graphs.
+        operations: Which operations there are, as for `nn.Linear`.
         bias: Whether the layers have biases.
 
     Shape:
@@ -73,7 +74,7 @@ class IncidenceConv(nn.Module):
         hidden: int | None = None,
         edges: str = "i j",
         aggr: str | Sequence[str] = "sum",
-        whole: str = "mean",
+        whole: str | None = None,
         activation: Callable[[Tensor], Tensor] = torch.relu,
         operations: Choice = None,
         bias: bool = True,
@@ -93,6 +94,7 @@ class IncidenceConv(nn.Module):
         self.edge_dim = edge_dim
         self.edge_out = edge_out
         self.activation = activation
+        self.whole = whole
         self.in_channels = in_channels
         self.out_channels = out_channels
         width = as_channels(out_channels, "out_channels", 1)
@@ -100,12 +102,13 @@ class IncidenceConv(nn.Module):
             width = as_channels(hidden, "hidden", 1)
 
         def pooling(operation: Operation) -> Any:
-            return aggr if any(map(any, operation.overlap)) else whole
+            return whole if word_for(operation) == "global" else aggr
 
         def layer(to: str, of_edges: int | None, out: dict[str, int]) -> Linear:
             channels = {"i": in_channels, **({} if of_edges is None else {self.edges: of_edges})}
             text = f"{', '.join(channels)} -> {to}"
-            return Linear(text, channels, out, aggr=pooling, bias=bias, operations=operations)
+            kept = operations if whole is not None else _local(operations, EquivariantMap(text))
+            return Linear(text, channels, out, aggr=pooling, bias=bias, operations=kept)
 
         self.to_edges = layer(self.edges, edge_dim, {self.edges: width})
         both = {"i": out_channels, **({} if edge_out is None else {self.edges: edge_out})}
@@ -131,7 +134,7 @@ class IncidenceConv(nn.Module):
                 `inc.data.DataLoader`.
             edge_attr: Features of the edges, if the layer has `edge_dim`; weights may have one
                 dimension.
-            batch: The graph of every node. Default: one graph.
+            batch: The graph of every node. A local layer gives the same without it.
 
         Raises:
             IncidenceError: Something does not fit; the message says what.
@@ -157,6 +160,12 @@ class IncidenceConv(nn.Module):
             )
         if isinstance(edge_index, Structure):
             return Graph(edge_index)
+        if batch is None and self.whole is not None:
+            raise IncidenceError(
+                f"this layer pools over whole graphs (whole={self.whole!r}), so it needs the graph"
+                " of every node: pass batch=data.batch, or for a single graph"
+                " batch=torch.zeros(len(x), dtype=torch.long)."
+            )
         return graph_of(edge_index, len(x), batch, self.edges)
 
     def _edge_features(self, edge_attr: Tensor | None) -> Tensor | None:
@@ -171,7 +180,21 @@ class IncidenceConv(nn.Module):
     def extra_repr(self) -> str:
         """Return the arguments of the layer."""
         out = "" if self.edge_out is None else f", edge_out={self.edge_out}"
+        out += "" if self.whole is None else f", whole={self.whole!r}"
         return (
             f"{self.in_channels}, {self.out_channels}, edge_dim={self.edge_dim}{out},"
             f" edges={self.edges!r}"
         )
+
+
+def _local(operations: Choice, m: EquivariantMap) -> Choice:
+    """Return the choice, `local` by default; refuse one that pools over whole graphs."""
+    if operations is None:
+        return "local"
+    is_selected = predicate(operations, m)
+    if any(word_for(operation) == "global" for operation in filter(is_selected, m.operations)):
+        raise IncidenceError(
+            f"operations={operations!r} keeps operations of `{m}` that pool over whole graphs: add"
+            " whole='mean', and pass batch in every call."
+        )
+    return operations

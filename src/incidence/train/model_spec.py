@@ -14,7 +14,7 @@ from incidence.data.dataset import Task
 from incidence.data.links import Links
 from incidence.errors import IncidenceError, shown
 from incidence.limits import assert_size, parse_json
-from incidence.models import Predictor, assert_has, make, settings_of
+from incidence.models import Predictor, assert_has, make, read_channels, settings_of
 from incidence.train.config import Config
 
 __all__ = ["COMPLETIONS", "ModelSpec", "are_plain_numbers", "in_one_line", "problem_of"]
@@ -61,7 +61,8 @@ class ModelSpec:
 
     def __repr__(self) -> str:
         """Return a line, however many columns the tables have."""
-        reads = ", ".join(f"{key}: {count}" for key, count in self.in_channels.items())
+        channels = read_channels(self.model, self.in_channels)
+        reads = ", ".join(f"{key}: {count}" for key, count in channels.items())
         return (
             f"ModelSpec({self.describe()}; {self.model} network that reads {reads}; trained on"
             f" {self.data})"
@@ -140,7 +141,8 @@ class ModelSpec:
     def _make(self) -> Predictor:
         settings = {key: _as_tuple(value) for key, value in self.settings.items()}
         assert_has(self.model, self.in_channels)
-        net = make(self.model, self.in_channels, self.task.out_channels, self.task.at, **settings)
+        channels = read_channels(self.model, self.in_channels)
+        net = make(self.model, channels, self.task.out_channels, self.task.at, **settings)
         return Predictor(net, self.task.kind, offset=self.offset)
 
     def with_weights(

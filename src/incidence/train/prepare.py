@@ -19,7 +19,8 @@ from incidence.data.loading import load_whole
 from incidence.data.splitting import sizes_of
 from incidence.data.tables import listed
 from incidence.errors import IncidenceError
-from incidence.models import Predictor, find_preset, settings_of
+from incidence.models import Predictor, find_preset, read_channels, settings_of
+from incidence.models.presets import is_position
 from incidence.structure.collate import collate
 from incidence.structure.example import Example
 from incidence.structure.storage import arrays_of
@@ -27,11 +28,12 @@ from incidence.train.batches import Batches, Order, training_batches
 from incidence.train.config import RECIPES, Config, read_options
 from incidence.train.inputs import load_options, with_targets_of_model
 from incidence.train.model_spec import ModelSpec
-from incidence.train.recipes import transductive_recipe, with_metric
+from incidence.train.recipes import preset_recipe, transductive_recipe, with_metric
 
 __all__ = ["Experiment", "fingerprint", "load_for", "new_predictor", "prepare"]
 
 _TOGETHER = 1024  # examples whose fingerprint is computed at once
+_WITH_RECIPE = RECIPES.keys() - {"example"}
 _LAYOUT_OPTIONS = ("smiles", "nodes", "keys", "tables")
 
 
@@ -112,8 +114,24 @@ class Experiment:
         train, validation, test = (f"{len(rows):,}" for rows in self.data.split(self.config.split))
         return (
             f"{self.data.name}: {train} rows to train on, {validation} to validate on, {test} to"
-            f" test on; predicting {self.predicted}; model: {self.config.model}"
+            f" test on; predicting {self.predicted}; {self._model_in_words()}"
         )
+
+    def _model_in_words(self) -> str:
+        """Return the model, which tensors it reads, and why it does not read the others."""
+        model = self.config.model or ""
+        features = self.data.examples[0].features
+        read = read_channels(model, {key: x.shape[1] for key, x in features.items()})
+        tensors = ", ".join(f"`{key}`" for key in read)
+        words = f"model: {model} ({find_preset(model).about}), which reads {tensors}"
+        unread = [key for key in features if key not in read]
+        positions = [key for key in unread if is_position(key)]
+        others = [f"`{key}`" for key in unread if not is_position(key)]
+        if others:
+            words += f", and not {', '.join(others)}"
+        if positions:
+            words += f"; not the coordinates `{positions[0]}`, which change with every rotation"
+        return words
 
 
 def load_for(config: Config, what: Any, model: ModelSpec | None = None, **given: Any) -> DataSet:
@@ -221,7 +239,7 @@ def _assert_learnable(data: DataSet, config: Config) -> None:
 def _recipe(data: DataSet, split: Split, config: Config) -> dict[str, Any]:
     """Return the options that fit the data; those of a named data set win."""
     named = DATA_SETS[config.data].recipe if config.data in DATA_SETS else {}
-    of_reader = RECIPES.get(data.reader, RECIPES["example"])
+    of_reader = RECIPES[data.reader] if data.reader in _WITH_RECIPE else preset_recipe(data)
     return {**of_reader, **transductive_recipe(data, split), **named}
 
 

@@ -12,10 +12,12 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.data import DataSet, Split
 from incidence.errors import IncidenceError
+from incidence.models.presets import is_position, preset_for
 from incidence.structure.incidences import incidences
+from incidence.train.config import RECIPES
 from incidence.train.metrics import metrics_of
 
-__all__ = ["agreement", "transductive_recipe", "with_metric"]
+__all__ = ["agreement", "preset_recipe", "transductive_recipe", "with_metric"]
 
 _TRANSDUCTIVE = {"epochs": 200, "lr": 1e-2, "warmup": 0.0, "schedule": "constant"}
 _NODES = {"model": "nodes", "scale": "columns"}
@@ -58,13 +60,26 @@ def transductive_recipe(data: DataSet, split: Split) -> Mapping[str, Any]:
     return {**_TRANSDUCTIVE, **chosen, **watched}
 
 
+def preset_recipe(data: DataSet) -> Mapping[str, Any]:
+    """Return the options for examples at hand: the preset for the tensors that have features."""
+    name = preset_for(list(data.examples[0].features))
+    if name == "relational":
+        return RECIPES["example"]
+    options = dict(RECIPES.get(name, {"model": name}))
+    if data.augment is None:  # stretching is for data sets that offer it
+        options.pop("augment", None)
+    if data.task.kind != "classification":
+        options.pop("label_smoothing", None)
+    return options
+
+
 def _nodes_recipe(features: Mapping[str, Tensor], has_few_rows: bool) -> dict[str, Any]:
     recipe: dict[str, Any] = dict(_NODES)
     if has_few_rows:
         recipe["dropout"] = 0.5
     # entries that join nodes are hidden tensors only if they say more than that they exist
     if any(_distinguishes_links(Pattern(key), x) for key, x in features.items()):
-        recipe["through"] = ", ".join(features)
+        recipe["through"] = ", ".join(key for key in features if not is_position(key))
     return recipe
 
 

@@ -18,7 +18,7 @@ from torch import nn
 import incidence as inc
 from incidence.engine.compiled import node
 from incidence.engine.compiled.node import by_modules
-from incidence.models import IncidenceNet, make
+from incidence.models import IncidenceNet, make, read_channels
 from tests.models.compiled.networks import (
     assert_as_modules,
     distance,
@@ -42,6 +42,7 @@ def preset_case(name: str, **options):
     )
     batch = inc.collate([single] * 3)
     widths = {key: value.shape[1] for key, value in single.features.items()}
+    widths = read_channels(name, widths)
     torch.manual_seed(0)
     net = make(name, widths, 2, **{"hidden": 8, "depth": 2, **options})
     with torch.no_grad():
