@@ -39,6 +39,7 @@ class Listed(NamedTuple):
         values: The numbers, with the end if the list has one.
         space: The space that it has a number for each thing of.
         counts: The space of what its numbers count; None for values that stay, such as signs.
+            Negative numbers stay, too.
         has_end: Whether it lists where things of the other space start, kind by kind, and is closed
             by where the last one ends.
     """
@@ -101,6 +102,7 @@ class Batchable(ABC):
             elif listed.counts is not None:
                 ends = spaces[listed.counts].sum(axis=1).cumsum()[:-1]
                 kinds = first_kinds[listed.counts] + np.searchsorted(ends, own, side="right")
+                kinds[own < 0] = stays
             values.append(own)
             counted.append(kinds)
         return np.concatenate(values), np.concatenate(counted)

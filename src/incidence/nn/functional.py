@@ -11,7 +11,6 @@ from torch import Tensor
 from incidence.algebra.products import ProductText, parse_product
 from incidence.engine.plain import misfit, refused
 from incidence.engine.products.contract import MAX_JOINED, join_plan_of
-from incidence.engine.products.dense import DenseStep, dense_join
 from incidence.engine.products.join import join
 from incidence.engine.products.plain import (
     group_lists,
@@ -126,15 +125,8 @@ def _refused(
 def _run(plan: JoinPlan, xs: Sequence[Tensor], shape: Sequence[int] | None = None) -> Tensor:
     values = list(xs)
     for step in plan.steps:
-        factors, last = (
-            [values[source] for source in step.sources],
-            (shape if step is plan.steps[-1] else None),
-        )
-        values.append(
-            dense_join(step, factors, last)
-            if isinstance(step, DenseStep)
-            else join(step, factors, last)
-        )
+        factors = [values[source] for source in step.sources]
+        values.append(join(step, factors, shape if step is plan.steps[-1] else None))
     return values[-1]
 
 

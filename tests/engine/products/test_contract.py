@@ -8,7 +8,7 @@ import torch
 from incidence.algebra.products import ProductText
 from incidence.engine.products import contract
 from incidence.engine.products.contract import build_join_plan, join_plan_of
-from incidence.engine.products.dense import Grid
+from incidence.engine.products.dense import DenseStep
 from incidence.engine.products.plan import JoinPlan
 from incidence.engine.products.softmax import groups_of
 from incidence.nn.functional import einsum, plan_einsum
@@ -91,11 +91,6 @@ def test_factors_on_the_same_nodes_are_multiplied_before_rows_become_many_and_no
     assert len(first) == 4  # three of them joined, and one more at the joined rows
 
 
-@pytest.mark.parametrize(("count", "can"), [(23, True), (24, False)])
-def test_arrays_are_multiplied_where_letters_suffice_to_write_it(count, can):
-    assert Grid(Structure(2), {f"i{k}": "node" for k in range(count)}).can_name is can
-
-
 def test_a_plan_prints_its_cost():
     plan = plan_einsum("i j, j k, k l -> i l", Structure.complete(4, "i j"))
     lines = repr(plan).splitlines()
@@ -112,11 +107,11 @@ def test_the_memory_of_a_step_is_that_of_all_its_lists():
     [step] = join_plan_of(s, ProductText("<i j>, (j k) -> (i k)")).steps
     assert step.sign is not None
     held = [step.ptr, *step.rows, step.sign]
-    assert step.num_bytes == sum(t.nbytes for t in held)
+    assert {t.data_ptr() for t in step.tensors} == {t.data_ptr() for t in held}
     for role in (0, 2, 1, 2):
         lists = step.lists(role)
         held += [lists.ptr, *lists.columns, lists.sign, *([step.order(role)[0]] if role else [])]
-        assert step.num_bytes == sum({t.data_ptr(): t.nbytes for t in held}.values())
+        assert {t.data_ptr() for t in step.tensors} == {t.data_ptr() for t in held}
 
 
 def test_a_step_prints_what_it_is_made_of_and_not_what_is_made_of_it():
@@ -132,6 +127,11 @@ def test_a_plan_is_made_once_for_all_texts_that_mean_the_same():
     assert join_plan_of(s, ProductText("i j, j k -> i k")) is join_plan_of(
         s, ProductText("a b, b c -> a c")
     )
+
+
+def has_matrices(plan: JoinPlan) -> bool:
+    """Whether some step multiplies matrices."""
+    return any(isinstance(step, DenseStep) for step in plan.steps)
 
 
 def same(one: JoinPlan, other: JoinPlan) -> bool:
@@ -230,7 +230,7 @@ def test_a_fixed_plan_has_one_program_for_structures_of_all_sizes_and_none_by_ar
         for s in (*structures, collate(structures))
     ]
     assert len({plan.program for plan in plans}) == 1
-    assert all(plan.is_batchable for plan in plans)
+    assert not any(has_matrices(plan) for plan in plans)
 
 
 def test_a_fixed_plan_is_kept_beside_the_usual_one():
@@ -289,13 +289,13 @@ def test_where_all_entries_are_there_arrays_are_multiplied(text, monkeypatch):
     patterns = list(dict.fromkeys(ProductText(text).tensors))
     s = collate([Structure.complete(n, [str(p) for p in patterns if p.faces]) for n in (4, 5)])
     plan = join_plan_of(s, ProductText(text))
-    assert not plan.is_batchable
-    assert "products of arrays" in repr(plan)
+    assert has_matrices(plan)
+    assert "products of matrices" in repr(plan)
     xs = [torch.randn(s.num_entries(p), 2, dtype=torch.float64) for p in ProductText(text).operands]
     found = einsum(text, *xs, s)
     monkeypatch.setattr(contract, "_FASTER", 0)
     sparse = collate(list(s))
-    assert join_plan_of(sparse, ProductText(text)).is_batchable
+    assert not has_matrices(join_plan_of(sparse, ProductText(text)))
     torch.testing.assert_close(einsum(text, *xs, sparse), found)
 
 
@@ -304,7 +304,7 @@ def test_an_array_is_added_up_where_an_entry_of_the_output_reads_it_twice(monkey
     # equal edges are read twice, disjoint ones never: as many reads as entries
     text = "i k m, k l m -> {i k} {k l}"
     s = Structure.complete(4, ["i j k", "{i j} {k l}"])
-    assert not join_plan_of(s, ProductText(text)).is_batchable
+    assert has_matrices(join_plan_of(s, ProductText(text)))
     xs = [torch.randn(64, 2, dtype=torch.float64) for _ in range(2)]
     torch.testing.assert_close(einsum(text, *xs, s), product_by_definition(text, xs, s))
 
@@ -312,20 +312,27 @@ def test_an_array_is_added_up_where_an_entry_of_the_output_reads_it_twice(monkey
 def test_few_entries_and_structures_of_very_different_size_are_joined(monkeypatch):
     monkeypatch.undo()
     product = ProductText("(i j), (j k) -> (i k)")
-    assert join_plan_of(star(50), product).is_batchable
+    assert not has_matrices(join_plan_of(star(50), product))
     unequal, alike = (
         collate([Structure.complete(n, "(i j)") for n in sizes])
         for sizes in ((30, 3, 3, 3), (30, 28))
     )
-    assert join_plan_of(unequal, product).is_batchable
-    assert not join_plan_of(alike, product).is_batchable
+    assert not has_matrices(join_plan_of(unequal, product))
+    assert has_matrices(join_plan_of(alike, product))
 
 
-def test_batches_of_structures_whose_plans_are_by_arrays_have_plans_of_their_own(monkeypatch):
+@pytest.mark.parametrize("text", DENSE)
+def test_plans_by_matrices_make_the_plans_of_batches(text, monkeypatch):
     monkeypatch.undo()
-    product = ProductText("i j, j k -> i k")
-    packed = pack([Structure.complete(n, "i j") for n in (4, 5, 3)])
+    product = ProductText(text)
+    patterns = [str(p) for p in dict.fromkeys(product.tensors) if p.faces]
+    packed = pack([Structure.complete(n, patterns) for n in (4, 5, 3)])
     s = collate([packed[2], packed[0]])
-    x = torch.ones(25, 1)
-    assert einsum("i j, j k -> i k", x, x, s).flatten().tolist() == [3.0] * 9 + [4.0] * 16
-    assert not join_plan_of(s, product).is_batchable
+    xs = [torch.randn(s.num_entries(p), 2) for p in product.operands]
+    join_plan_of(collate(packed), product)
+    monkeypatch.setattr(contract, "build_join_plan", None)
+    assert has_matrices(join_plan_of(s, product))
+    found = einsum(text, *xs, s)
+    monkeypatch.undo()
+    monkeypatch.setattr(contract, "_FASTER", 0)
+    torch.testing.assert_close(found, einsum(text, *xs, collate(list(s))))

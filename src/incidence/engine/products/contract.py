@@ -56,8 +56,8 @@ bytes.
 # Joined rows of a packed dataset. With more, the plan of every batch is made on its own.
 _MOST_STORED = 20_000_000
 
-_FASTER = 8  # products of arrays take about that much less time each than joined rows
-_MOST_ABSENT = 3  # places of an array for each entry that is there
+_FASTER = 8  # products of matrices take about that much less time each than joined rows
+_MOST_ABSENT = 3  # cells of a matrix for each entry that is there
 
 _REMEDY = (
     "Raise it with limit=, take smaller structures or batches, or leave entries out that the"
@@ -199,10 +199,9 @@ class _Contraction:
         [first, *others] = table.factors
         # Sums that are only summed once more, or put in another place, are added up there at once.
         before = self._joins.get(first.source) if not others and first.is_once else None
-        composed = None if before is None else _composed(before, join)
-        if composed is not None:
+        if before is not None:
             del self._joins[first.source]
-        self._joins[number] = join if composed is None else composed
+        self._joins[number] = join if before is None else _composed(before, join)
         return number
 
     def _summed(self, table: Table, kept: Letters) -> Table:
@@ -266,18 +265,18 @@ class _Contraction:
         return (self._letters[pair[0]] & self._letters[pair[1]]).difference(*others)
 
     def _num_cells(self, pair: tuple[int, int]) -> int:
-        return self._grid.num_cells(sorted(self._letters[pair[0]] | self._letters[pair[1]]))
+        return self._grid.num_cells(self._letters[pair[0]] | self._letters[pair[1]])
 
     def _is_less(self, pair: tuple[int, int], num_joined: int) -> bool:
         """Whether arrays are less work than so many joined rows, and their memory is not mostly for
         what is absent.
         """
         is_full = all(
-            self._grid.num_cells(sorted(self._letters[n]), is_padded=True)
+            self._grid.num_cells(self._letters[n], is_padded=True)
             <= _MOST_ABSENT * len(self._tables[n])
             for n in (*pair, OUTPUT)
         )
-        return self._grid.can_name and is_full and self._num_cells(pair) <= _FASTER * num_joined
+        return is_full and self._num_cells(pair) <= _FASTER * num_joined
 
     def _fill(self, one: int, other: int) -> None:
         """Multiplies two tables as arrays; the result has the rows that the output or the larger of
@@ -291,11 +290,11 @@ class _Contraction:
             if output.letters == kept
             else self._grid.complete(kept)
         )
+        sources = tables[0].factors[0].source, tables[1].factors[0].source
+        num_rows = self._num_rows[sources[0]], self._num_rows[sources[1]]
         number = max(self._num_rows) + 1
         self._num_rows[number] = len(target)
-        self._joins[number] = self._grid.step(
-            (tables[0].factors[0].source, tables[1].factors[0].source), tables, target
-        )
+        self._joins[number] = self._grid.step(sources, num_rows, tables, target)
         self._tables[one] = _reading(number, target)
 
     def _extend(self, number: int, found: list[Candidates]) -> None:
@@ -388,20 +387,20 @@ def _reading(number: int, table: Table) -> Table:
 
 def _composed(
     first: _UnlistedStep | DenseStep, then: _UnlistedStep
-) -> _UnlistedStep | DenseStep | None:
+) -> _UnlistedStep | DenseStep:
     """Two steps in one, where every sum of the first is used at most once by the second, its only
-    factor; None if they stay two.
+    factor.
     """
+    [factor] = then.factors
     if isinstance(first, DenseStep):
-        targets, order = then.targets.sort()
-        is_each_once = len(targets) == len(then.target_home) == len(first.places) and bool(
-            (targets.diff() == 1).all()
-        )
-        if then.sign is not None or not is_each_once:
-            return None
-        return replace(first, places=first.places[then.factors[0].rows[order]])
+        targets = then.targets.new_full((first.num_rows[0],), -1)
+        targets[factor.rows] = then.targets
+        sign = then.sign
+        if sign is not None:
+            sign = sign.new_ones(first.num_rows[0]).index_copy(0, factor.rows, sign)
+        return first.moved(targets, sign, then.target_home)
     place = torch.full((len(first.target_home),), -1, device=first.targets.device)
-    place[then.factors[0].rows] = torch.arange(len(then.targets), device=place.device)
+    place[factor.rows] = torch.arange(len(then.targets), device=place.device)
     rows = place[first.targets]
     kept = (rows >= 0).nonzero()[:, 0]
     rows = rows[kept]

@@ -1,14 +1,19 @@
-r"""Where nearly all entries are present a product of two tensors is one of matrices: a step that
-fills arrays, multiplies and reads back.
+r"""Where nearly all entries are present a product of two tensors is one of matrices.
 
-Arrays have an axis for the structures of the batch, one for every letter, as long as the largest
-structure needs, and one for channels. Absent entries are 0, and nothing is read at them.
+The letters of such a step fall into four groups: *outer* ones are in both factors and in the
+target, *inner* ones in both factors alone, and so are summed. *Left* and *right* ones are in one
+factor and in the target. So for every structure, every place of the outer letters and every channel
+
+    z[left, right] = sum over inner:  x[left, inner] y[inner, right]
+
+A tensor has a *cell* for every way to put its letters on the nodes of a structure. A list says
+which row is in each cell, and -1 where an entry is absent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import NamedTuple
 
@@ -17,15 +22,30 @@ import torch
 from torch import Tensor
 
 from incidence.engine.products.tables import Factor, Space, Table
+from incidence.engine.store import Listed
 from incidence.structure.data import Array, StructureData
 from incidence.structure.ragged import expand
 
-__all__ = ["DenseFactor", "DenseStep", "Grid", "dense_join", "multiply_arrays"]
+__all__ = ["DENSE", "DenseStep", "Grid", "Readings", "multiply_arrays"]
+
+OUTER, LEFT, INNER, RIGHT = range(4)
+
+GROUPS = ((OUTER, LEFT, RIGHT), (OUTER, LEFT, INNER), (OUTER, INNER, RIGHT))
+"""The groups of letters of every role: the target, and the factors."""
+
+DENSE = "cells "
+"""How the kind of such a step starts."""
+
+_EQUATIONS = ("olic,oirc->olrc", "olrc,oirc->olic", "olrc,olic->oirc")
 
 
-class DenseFactor(NamedTuple):
-    """How an array is filled: from which rows, to which places, with which signs (None where all
-    are 1).
+class Readings(NamedTuple):
+    """The cells of a tensor that have a row.
+
+    Attributes:
+        rows: The row of each of them.
+        places: Where each is in an array that has room for every structure of a batch.
+        sign: 1 or -1 for each; None where all are 1.
     """
 
     rows: Tensor
@@ -35,53 +55,134 @@ class DenseFactor(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DenseStep:
-    """A step of a product by arrays.
+    """A step of a product by matrices. Its gradients are the step in other *roles*.
 
     Attributes:
         sources: The numbers of the factors.
-        equation: The product of the arrays, for `torch.einsum`; `x` is the axis of structures, `y`
-            that of channels.
-        sizes: How long the axis of every letter of the equation is; `x` for structures.
-        factors: How the arrays of the factors are filled.
-        places: Where the targets are in the array of the result.
+        num_rows: How many rows the target and each factor have.
+        sizes: In how many ways the letters of every group can be put on each structure, shape
+            (4, structures); on the host.
+        rows: For the target and each factor the row in every cell, or -1.
+        signs: For the target and each factor 1 or -1 for every cell; None where all are 1.
         num_targets: How many targets each structure has; on the host.
     """
 
     sources: tuple[int, ...]
-    equation: str
-    sizes: Mapping[str, int]
-    factors: tuple[DenseFactor, ...]
-    places: Tensor
+    num_rows: tuple[int, ...]
+    sizes: Array
+    rows: tuple[Tensor, ...]
+    signs: tuple[Tensor | None, ...]
     num_targets: Array
+    _readings: dict[int, Readings] = field(default_factory=dict, repr=False)
 
     @property
     def kind(self) -> str:
-        """What tracing has to know of it besides its factors: the equation, and which of them have
-        signs.
-        """
-        return (
-            f"{self.equation} {''.join('01'[factor.sign is not None] for factor in self.factors)}"
-        )
+        """What plans of a batch must share besides the factors."""
+        return DENSE + "".join("01"[sign is not None] for sign in self.signs)
 
     @property
     def num_products(self) -> int:
-        """How many products are taken, those with absent entries included, for each channel."""
-        return prod(self.sizes.values())
+        """How many products are computed for each channel, absent entries included."""
+        return int(self.sizes.prod(axis=0).sum())
 
     @property
     def cost(self) -> str:
         """What it costs, in words."""
-        return f"{self.num_products:,} products of arrays, read at {len(self.places):,}"
+        return f"{self.num_products:,} products of matrices into {self.num_rows[0]:,}"
 
     @property
-    def num_bytes(self) -> int:
-        """The memory of the lists."""
-        held = [self.places, *(t for factor in self.factors for t in factor if t is not None)]
-        return sum(t.numel() * t.element_size() for t in held)
+    def tensors(self) -> list[Tensor]:
+        """The lists."""
+        return [*self.rows, *(sign for sign in self.signs if sign is not None)]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the lists live."""
+        return self.rows[0].device
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """The sizes of arrays with room for every structure; structures are outer, too."""
+        outer, *others = self.sizes.max(axis=1, initial=0).tolist()
+        return (outer * self.sizes.shape[1], *others)
+
+    def readings(self, role: int) -> Readings:
+        """Return the cells of a role that have a row. They are listed once."""
+        if role not in self._readings:
+            rows, sign = self.rows[role], self.signs[role]
+            cells = (rows >= 0).nonzero()[:, 0]
+            places = torch.from_numpy(self._places(role)).to(rows.device)[cells]
+            self._readings[role] = Readings(
+                rows[cells].long(), places, None if sign is None else sign[cells]
+            )
+        return self._readings[role]
+
+    def _places(self, role: int) -> Array:
+        """Return where the cells of a role are in an array."""
+        own, most = self.sizes[list(GROUPS[role])], self.sizes.max(axis=1, initial=0)
+        counts = own.prod(axis=0)
+        home = np.repeat(np.arange(len(counts)), counts)
+        cell = np.arange(len(home)) - (counts.cumsum() - counts)[home]
+        place, scale = np.zeros_like(cell), 1
+        for group, size in zip(GROUPS[role][::-1], own[::-1], strict=True):
+            place += cell % size[home] * scale
+            cell //= size[home]
+            scale *= int(most[group])
+        found: Array = place + home * scale
+        return found
+
+    def moved(self, targets: Tensor, sign: Tensor | None, target_home: Tensor) -> DenseStep:
+        """Return the step with other targets.
+
+        Args:
+            targets: The new target of every target, or -1.
+            sign: 1 or -1 for every target that there is now; None where all are 1.
+            target_home: The structure of every new target.
+        """
+        rows, before = self.rows[0], self.signs[0]
+        moved = torch.where(rows >= 0, targets[rows], -1).to(rows.dtype)
+        if sign is not None:
+            sign = sign[rows] if before is None else before * sign[rows]
+        num_targets = torch.bincount(target_home, minlength=self.sizes.shape[1]).cpu().numpy()
+        return replace(
+            self,
+            num_rows=(len(target_home), *self.num_rows[1:]),
+            rows=(moved, *self.rows[1:]),
+            signs=(before if sign is None else sign, *self.signs[1:]),
+            num_targets=num_targets,
+            _readings={},
+        )
+
+    # ---- batches: see `engine/store.py`. The last space is that of the targets.
+
+    def spaces(self) -> list[Array]:
+        """Return the spaces of the step: its sizes, the cells of every role, and its targets."""
+        cells = (self.sizes[list(groups)].prod(axis=0)[None] for groups in GROUPS)
+        return [self.sizes, *cells, self.num_targets[None]]
+
+    def batched_lists(self, first: int, factors: Sequence[int]) -> Iterator[Listed]:
+        """Return the lists, given the number of the first space and those of the factors."""
+        for role, counted in enumerate((first + 4, *factors)):
+            yield Listed(self.rows[role], first + 1 + role, counted)
+            sign = self.signs[role]
+            if sign is not None:
+                yield Listed(sign, first + 1 + role, None)
+
+    def remade(
+        self, spaces: Sequence[Array], num_rows: Sequence[int], tensors: Iterator[Tensor]
+    ) -> DenseStep:
+        """Return the step of other structures, from the sizes of its spaces and its lists."""
+        rows, signs = [], []
+        for sign in self.signs:
+            rows.append(next(tensors))
+            signs.append(None if sign is None else next(tensors).to(torch.int8))
+        return DenseStep(
+            self.sources, tuple(num_rows), spaces[0], tuple(rows), tuple(signs), spaces[4][0]
+        )
 
 
 class Grid:
-    """The nodes of every structure, numbered from 0: where rows of tables are in arrays.
+    """The cells of the tensors of a product on a structure.
 
     Args:
         structure: The structure.
@@ -96,28 +197,27 @@ class Grid:
             for sort in self._lengths
         }
         self.space = Space(structure.total_nodes, structure.num_structures)
-        self._names = {name: chr(ord("a") + number) for number, name in enumerate(sorts)}
 
-    @property
-    def can_name(self) -> bool:
-        """Whether there are letters enough to write the product of arrays; `x` and `y` are
-        taken.
-        """
-        return len(self._names) <= ord("x") - ord("a")
+    def _sizes(self, letters: Collection[str]) -> Array:
+        """Return in how many ways letters can be put on the nodes of each structure."""
+        sizes = np.ones(self._num_structures, dtype=np.int64)
+        for name in letters:
+            sizes = sizes * self._lengths[self._sorts[name]]
+        return sizes
 
-    def num_cells(self, letters: Sequence[str], is_padded: bool = False) -> int:
-        """How many ways there are to put letters on the nodes of a structure, added up; with every
-        structure as large as the largest.
+    def num_cells(self, letters: Collection[str], is_padded: bool = False) -> int:
+        """Return how many cells there are for some letters, in all structures.
+
+        With `is_padded` every structure is as large as the largest.
         """
-        lengths = [self._lengths[self._sorts[name]] for name in letters] or [
-            np.ones(self._num_structures, dtype=np.int64)
-        ]
-        if is_padded:
+        lengths = [self._lengths[self._sorts[name]] for name in letters]
+        if not lengths or is_padded:
             return self._num_structures * prod(int(own.max(initial=0)) for own in lengths)
-        return int(np.prod(np.stack(lengths).astype(object), axis=0).sum())
+        # in Python's integers, as it may be too many for a machine's
+        return sum(prod(map(int, own)) for own in zip(*lengths, strict=True))
 
     def complete(self, letters: Collection[str]) -> Table:
-        """The table of all ways to put letters on the nodes of a structure, by structure."""
+        """Return the table of all ways to put letters on the nodes of a structure, by structure."""
         table = Table(
             {}, torch.arange(self._num_structures, device=next(iter(self._starts.values())).device)
         )
@@ -129,38 +229,49 @@ class Grid:
             table = replace(table, nodes=table.nodes | {name: node})
         return table
 
-    def places(self, table: Table, letters: Sequence[str]) -> Tensor:
-        """Where the rows of a table are in its array."""
-        place = table.home
+    def step(
+        self,
+        sources: tuple[int, int],
+        num_rows: tuple[int, int],
+        tables: tuple[Table, Table],
+        target: Table,
+    ) -> DenseStep:
+        """Return the step that multiplies two tables, each with one factor, and adds up at the rows
+        of a third.
+        """
+        left, right, out = (table.letters for table in (*tables, target))
+        groups = [left & right & out, left & out - right, left & right - out, right & out - left]
+        letters = [[name for g in own for name in sorted(groups[g])] for own in GROUPS]
+        targets = torch.arange(len(target), device=target.home.device)
+        factors = [_only(table).rows for table in tables]
+        rows = [
+            self._in_cells(table, names, values)
+            for table, names, values in zip(
+                (target, *tables), letters, (targets, *factors), strict=True
+            )
+        ]
+        signs = [
+            None if table.sign is None else self._in_cells(table, names, table.sign)
+            for table, names in zip(tables, letters[1:], strict=True)
+        ]
+        num_targets = torch.bincount(target.home, minlength=self._num_structures).cpu().numpy()
+        sizes = np.stack([self._sizes(group) for group in groups])
+        counts = len(target), *num_rows
+        return DenseStep(sources, counts, sizes, tuple(rows), (None, *signs), num_targets)
+
+    def _in_cells(self, table: Table, letters: Sequence[str], values: Tensor) -> Tensor:
+        """Return the value of the row in every cell; -1 where there is none."""
+        sizes = self._sizes(letters)
+        starts = torch.from_numpy(sizes.cumsum() - sizes).to(table.home.device)
+        cell = torch.zeros_like(table.home)
         for name in letters:
             sort = self._sorts[name]
-            place = place * int(self._lengths[sort].max(initial=0)) + (
-                table.nodes[name] - self._starts[sort][table.home]
-            )
-        return place
-
-    def step(
-        self, sources: tuple[int, int], tables: tuple[Table, Table], target: Table
-    ) -> DenseStep:
-        """The step that multiplies two tables, each with one factor, and adds up at the rows of a
-        third.
-        """
-        letters = [sorted(table.letters) for table in (*tables, target)]
-        words = ["x" + "".join(self._names[name] for name in own) + "y" for own in letters]
-        sizes = {
-            self._names[name]: int(self._lengths[self._sorts[name]].max(initial=0))
-            for own in letters
-            for name in own
-        }
-        factors = (
-            DenseFactor(_only(t).rows, self.places(t, own), t.sign)
-            for t, own in zip(tables, letters, strict=False)
-        )
-        num_targets = torch.bincount(target.home, minlength=self._num_structures).cpu().numpy()
-        equation, sizes = f"{words[0]},{words[1]}->{words[2]}", {"x": self._num_structures, **sizes}
-        return DenseStep(
-            sources, equation, sizes, tuple(factors), self.places(target, letters[2]), num_targets
-        )
+            lengths = torch.from_numpy(self._lengths[sort]).to(cell.device)
+            cell = cell * lengths[table.home] + table.nodes[name] - self._starts[sort][table.home]
+        dtype = torch.int8 if values.dtype == torch.int8 else torch.int32
+        found = torch.full((int(sizes.sum()),), -1, dtype=dtype, device=cell.device)
+        found[starts[table.home] + cell] = values.to(dtype)
+        return found
 
 
 def _only(table: Table) -> Factor:
@@ -168,43 +279,42 @@ def _only(table: Table) -> Factor:
     return factor
 
 
-def dense_join(step: DenseStep, xs: Sequence[Tensor], shape: Sequence[int] | None = None) -> Tensor:
-    """One step; the rows of the factors may have any shape that can be broadcast, and are summed to
-    `shape`, if it is given.
-    """
-    return multiply_arrays(step.equation, step.sizes, step.factors, step.places, xs, shape)
-
-
 def multiply_arrays(
-    equation: str,
-    sizes: Mapping[str, int],
-    factors: Sequence[DenseFactor],
-    places: Tensor,
+    role: int,
+    sizes: Sequence[int],
+    readings: Sequence[Readings],
     xs: Sequence[Tensor],
-    shape: Sequence[int] | None,
+    num_rows: int,
 ) -> Tensor:
-    """The same from the parts of a step."""
-    wide = torch.broadcast_shapes(*(x.shape[1:] for x in xs))
-    words = equation.partition("->")[0]
+    """Return a step in one role by arrays that have room for every structure.
+
+    Args:
+        role: What is computed: the target, or the gradient of a factor.
+        sizes: The sizes of the groups in such an array.
+        readings: The cells of what is multiplied, and of what is computed.
+        xs: What is multiplied, (rows, channels) each.
+        num_rows: How many rows are computed.
+    """
+    *given, wanted = readings
+    others = [groups for k, groups in enumerate(GROUPS) if k != role]
     arrays = [
-        _filled(x.expand(-1, *wide).flatten(1), factor, [sizes[letter] for letter in word[:-1]])
-        for x, factor, word in zip(xs, factors, words.split(","), strict=True)
+        _filled(x, own, [sizes[group] for group in groups])
+        for x, own, groups in zip(xs, given, others, strict=True)
     ]
-    y = torch.einsum(equation, *arrays)
-    found = y.reshape(-1, y.shape[-1]).index_select(0, places).view(places.shape[0], *wide)
-    return found if shape is None else found.sum_to_size(places.shape[0], *shape)
+    y = torch.einsum(_EQUATIONS[role], *arrays)
+    found = _signed(y.reshape(-1, y.shape[-1]).index_select(0, wanted.places), wanted.sign)
+    return found.new_zeros(num_rows, found.shape[1]).index_add(0, wanted.rows, found)
 
 
-def _filled(x: Tensor, factor: DenseFactor, sizes: Sequence[int]) -> Tensor:
-    """An array (*sizes, channels) with rows of x at their places, and 0 elsewhere."""
-    rows = x.index_select(0, factor.rows)
-    if factor.sign is not None:
-        rows = rows * factor.sign[:, None].to(rows.dtype)
+def _filled(x: Tensor, readings: Readings, sizes: Sequence[int]) -> Tensor:
+    """Return an array (*sizes, channels) with rows of x at their places, and 0 elsewhere."""
+    rows = _signed(x.index_select(0, readings.rows), readings.sign)
     total = 1
     for size in sizes:
         total = total * size
-    return (
-        rows.new_zeros(total, x.shape[1])
-        .index_copy(0, factor.places, rows)
-        .view(*sizes, x.shape[1])
-    )
+    array = rows.new_zeros(total, x.shape[1]).index_copy(0, readings.places, rows)
+    return array.view(*sizes, x.shape[1])
+
+
+def _signed(rows: Tensor, sign: Tensor | None) -> Tensor:
+    return rows if sign is None else rows * sign[:, None].to(rows.dtype)

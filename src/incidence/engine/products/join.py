@@ -15,7 +15,7 @@ number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import CDLL, c_int64, c_void_p
 from functools import lru_cache
@@ -29,16 +29,20 @@ from torch import Tensor
 
 from incidence.engine.bags import bag_sum, wide_of
 from incidence.engine.library import compiled_library
+from incidence.engine.products.dense import DenseStep, multiply_arrays
 from incidence.engine.products.plan import JoinStep, RoleLists
 
-__all__ = ["join", "run_join"]
+__all__ = ["join", "run_dense", "run_join"]
 
 _BLOCK = 1 << 17  # elements of the products that are made at a time
 _LEAST_SHARED = 1 << 20  # products of channels that are worth a second thread
 
 
 def join(
-    step: JoinStep, xs: Sequence[Tensor], shape: Sequence[int] | None = None, role: int = 0
+    step: JoinStep | DenseStep,
+    xs: Sequence[Tensor],
+    shape: Sequence[int] | None = None,
+    role: int = 0,
 ) -> Tensor:
     """One step of a product.
 
@@ -61,9 +65,13 @@ class _Join(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, step: JoinStep, role: int, shape: tuple[int, ...], *xs: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, step: JoinStep | DenseStep, role: int, shape: tuple[int, ...], *xs: Tensor
+    ) -> Tensor:
         ctx.step, ctx.role = step, role
         ctx.save_for_backward(*xs)
+        if isinstance(step, DenseStep):
+            return run_dense(step, role, xs, shape)
         return run_join(step.lists(role), xs, shape)
 
     @staticmethod
@@ -78,6 +86,18 @@ class _Join(torch.autograd.Function):
             given = [*by_role[:other], *by_role[other + 1 :]]
             grads.append(_Join.apply(step, other, tuple(x.shape[1:]), *given) if is_asked else None)  # type: ignore[no-untyped-call]
         return None, None, None, *grads
+
+
+def run_dense(step: DenseStep, role: int, xs: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
+    """Return one role of a step by matrices, (rows of the role, *shape)."""
+    wide = torch.broadcast_shapes(*(x.shape[1:] for x in xs))
+    flat = [x.expand(-1, *wide).flatten(1) for x in xs]
+    found = _compiled_cells(step, role, flat)
+    if found is None:
+        others = [other for other in range(3) if other != role]
+        readings = [step.readings(own) for own in (*others, role)]
+        found = multiply_arrays(role, step.shape, readings, flat, step.num_rows[role])
+    return found.view(-1, *wide).sum_to_size(len(found), *shape)
 
 
 def run_join(lists: RoleLists, xs: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
@@ -182,12 +202,45 @@ def _compiled_join(lists: RoleLists, xs: Sequence[Tensor], shape: Sequence[int])
     def run(first: int, last: int) -> None:
         library.join_rows(*given, first, last, out.data_ptr())
 
-    shares = _shares(lists, len(lists.columns[0]) * prod(wide))
+    _in_shares(_shares(lists, len(lists.columns[0]) * prod(wide)), run)
+    return out
+
+
+def _compiled_cells(step: DenseStep, role: int, xs: Sequence[Tensor]) -> Tensor | None:
+    """Return one role of a step by matrices, (rows of the role, channels), by `join.c`; None where
+    there is no library, or where it was not written for such factors.
+    """
+    is_made_for = all(x.dtype == torch.float32 and x.device.type == "cpu" for x in xs)
+    library = _library() if is_made_for else None
+    if library is None:
+        return None
+    given = [x.detach().contiguous() for x in xs]
+    width = given[0].shape[1]
+    out = torch.zeros(step.num_rows[role], width)
+    order = (*(other for other in range(3) if other != role), role)
+    kept = [(step.rows[own].int(), step.signs[own]) for own in order]
+    lists = [None if part is None else part.data_ptr() for pair in kept for part in pair]
+    sizes = np.ascontiguousarray(step.sizes)
+    num_structures = sizes.shape[1]
+    ends = given[0].data_ptr(), given[1].data_ptr(), out.data_ptr()
+
+    def run(first: int, last: int) -> None:
+        library.join_cells(
+            sizes.ctypes.data, num_structures, role, width, *ends, *lists, first, last
+        )
+
+    count = torch.get_num_threads() if step.num_products * width >= _LEAST_SHARED else 1
+    shares = np.linspace(0, num_structures, min(count, num_structures) + 1).astype(int).tolist()
+    _in_shares(shares, run)
+    return out
+
+
+def _in_shares(shares: Sequence[int], run: Callable[[int, int], None]) -> None:
+    """Run a function from each start to the next, with a thread for each."""
     if len(shares) == 2:
         run(*shares)
     else:
         list(_threads(len(shares) - 1).map(run, shares, shares[1:]))
-    return out
 
 
 def _pair(shape: Sequence[int]) -> tuple[int, int]:
@@ -225,6 +278,8 @@ def _library() -> CDLL | None:
     if library is not None:
         library.join_rows.argtypes = [c_void_p] * 7 + [c_int64] * 2 + [c_void_p]
         library.join_rows.restype = None
+        library.join_cells.argtypes = [c_void_p, *[c_int64] * 3, *[c_void_p] * 9, *[c_int64] * 2]
+        library.join_cells.restype = None
     return library
 
 

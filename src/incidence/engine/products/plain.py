@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from incidence.engine.products.dense import DenseFactor, multiply_arrays
+from incidence.engine.products.dense import DENSE, Readings, multiply_arrays
 from incidence.engine.products.plan import JoinPlan, JoinStep
 
 __all__ = [
@@ -59,10 +59,11 @@ def product_lists(plan: JoinPlan) -> list[Tensor]:
             signs = [] if lists.signs is None else [lists.signs]
             tensors += [lists.targets, lists.sizes, *lists.rows, *signs]
         else:
-            # the lengths of axes, as those of arrays that take no memory
-            tensors += [step.places.new_zeros(size, 0) for size in step.sizes.values()]
-            tensors += [t for factor in step.factors for t in factor if t is not None]
-            tensors.append(step.places)
+            # sizes, as those of arrays that take no memory
+            tensors.append(step.rows[0].new_zeros(*step.shape, 0))
+            tensors.append(step.rows[0].new_zeros(step.num_rows[0], 0))
+            readings = (step.readings(role) for role in (1, 2, 0))
+            tensors += [t for own in readings for t in own if t is not None]
     return tensors
 
 
@@ -104,7 +105,7 @@ def plain_product(
         sources, _, kind = step.partition("|")
         factors = [values[int(k)] for k in sources.split()]
         last = shape if number + 1 == len(steps) else None
-        if "->" in kind:
+        if kind.startswith(DENSE):
             values.append(_multiply(kind, lists, factors, last))
         else:
             values.append(_join(_next_step(lists, len(factors), kind == "signed"), factors, last))
@@ -120,15 +121,17 @@ def _next_step(lists: Iterator[Tensor], num_factors: int, is_signed: bool) -> St
 def _multiply(
     kind: str, lists: Iterator[Tensor], xs: Sequence[Tensor], shape: Sequence[int] | None
 ) -> Tensor:
-    """Return a step by arrays, whose kind is its equation and which factors have signs."""
-    equation, _, has_sign = kind.rpartition(" ")
-    letters = list(dict.fromkeys("x" + "".join(c for c in equation if "a" <= c < "x")))
-    sizes = {letter: next(lists).shape[0] for letter in letters}
-    factors = []
-    for signed in has_sign:
+    """Return a step by arrays, whose kind says which tensors have signs."""
+    sizes, num_rows = next(lists).shape[:-1], next(lists).shape[0]
+    has_signs = [letter == "1" for letter in kind.removeprefix(DENSE)]
+    readings = []
+    for has_sign in (*has_signs[1:], has_signs[0]):
         rows, places = next(lists), next(lists)
-        factors.append(DenseFactor(rows, places, next(lists) if signed == "1" else None))
-    return multiply_arrays(equation, sizes, factors, next(lists), xs, shape)
+        readings.append(Readings(rows, places, next(lists) if has_sign else None))
+    wide = torch.broadcast_shapes(*(x.shape[1:] for x in xs))
+    flat = [x.expand(-1, *wide).flatten(1) for x in xs]
+    y = multiply_arrays(0, sizes, readings, flat, num_rows).view(num_rows, *wide)
+    return y if shape is None else y.sum_to_size(num_rows, *shape)
 
 
 def _join(lists: StepLists, xs: Sequence[Tensor], shape: Sequence[int] | None) -> Tensor:

@@ -121,21 +121,49 @@ class JoinStep:
         return self.orders[role]
 
     @property
-    def num_bytes(self) -> int:
-        """The memory of the lists that are there."""
-        held = [
-            self.ptr,
-            *self.rows,
-            self.sign,
-            *(part for order in self.orders.values() for part in order),
-        ]
-        held += [
-            part
-            for role, lists in self._lists.items()
-            if role
-            for part in (*lists.columns, lists.sign)
-        ]
-        return sum(t.numel() * t.element_size() for t in held if t is not None)
+    def tensors(self) -> list[Tensor]:
+        """The lists that are there."""
+        held = [self.ptr, *self.rows, self.sign]
+        held += [part for order in self.orders.values() for part in order]
+        for role, lists in self._lists.items():
+            held += [*lists.columns, lists.sign] if role else []
+        return [part for part in held if part is not None]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the lists live."""
+        return self.ptr.device
+
+    # ---- batches: see `engine/store.py`. The last space is that of the targets.
+
+    def spaces(self) -> list[Array]:
+        """Return the spaces of the step: its joined rows, and its targets."""
+        return [self.num_joined[None], self.num_targets[None]]
+
+    def batched_lists(self, first: int, factors: Sequence[int]) -> Iterator[Listed]:
+        """Return the lists, given the number of the first space and those of the factors."""
+        joined, result = first, first + 1
+        yield Listed(self.ptr, result, joined, has_end=True)
+        if self.sign is not None:
+            yield Listed(self.sign, joined, None)
+        for role, (factor, rows) in enumerate(zip(factors, self.rows, strict=True), 1):
+            order, ptr = self.order(role)
+            yield Listed(rows, joined, factor)
+            yield Listed(order, joined, joined)
+            yield Listed(ptr, factor, joined, has_end=True)
+
+    def remade(
+        self, spaces: Sequence[Array], num_rows: Sequence[int], tensors: Iterator[Tensor]
+    ) -> JoinStep:
+        """Return the step of other structures, from the sizes of its spaces and its lists."""
+        ptr = next(tensors)
+        sign = None if self.sign is None else next(tensors).to(torch.int8)
+        rows, orders = [], {}
+        for role in range(1, len(self.sources) + 1):
+            rows.append(next(tensors))
+            orders[role] = next(tensors), next(tensors)
+        counts = spaces[0][0], spaces[1][0]
+        return JoinStep(self.sources, tuple(num_rows), ptr, tuple(rows), sign, *counts, orders)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,64 +193,43 @@ class JoinPlan(Batchable):
         """
         return tuple((step.sources, step.kind) for step in self.steps)
 
-    @property
-    def is_batchable(self) -> bool:
-        """Whether no step is by arrays, whose places depend on the largest structure of a batch."""
-        return not any(isinstance(step, DenseStep) for step in self.steps)
-
-    @property
-    def _join_steps(self) -> list[JoinStep]:
-        """The steps of a plan that has no step by arrays."""
-        return [step for step in self.steps if isinstance(step, JoinStep)]
-
-    def _space_of(self, value: int) -> int:
-        """Return the space of the rows of a value: an operand, or the result of a step."""
+    def _spaces_of(self) -> tuple[list[int], list[int]]:
+        """Return the space of the rows of every value, operands first, and the first space of every
+        step. The output of the product comes after the operands.
+        """
         num_operands = len(self.num_entries) - 1
-        return value if value < num_operands else num_operands + 2 * (value - num_operands) + 2
+        rows, firsts, number = list(range(num_operands)), [], num_operands + 1
+        for step in self.steps:
+            firsts.append(number)
+            number += len(step.spaces())
+            rows.append(number - 1)
+        return rows, firsts
 
     def spaces(self) -> list[Array]:
-        """Return the spaces of a plan: rows of every operand and of the output; and of every step
-        its joined rows, and its targets.
+        """Return the spaces of a plan: rows of every operand and of the output, and those of every
+        step.
         """
-        spaces = [*self.num_entries[:, None]]
-        for step in self._join_steps:
-            spaces += [step.num_joined[None], step.num_targets[None]]
-        return spaces
+        of_steps = (space for step in self.steps for space in step.spaces())
+        return [*self.num_entries[:, None], *of_steps]
 
     def lists(self) -> list[Listed]:
         """Return the lists of all steps, for all roles."""
-        lists = []
-        num_operands = len(self.num_entries) - 1
-        for number, step in enumerate(self._join_steps):
-            result = self._space_of(num_operands + number)
-            joined = result - 1
-            lists.append(Listed(step.ptr, result, joined, has_end=True))
-            if step.sign is not None:
-                lists.append(Listed(step.sign, joined, None))
-            for role, (source, rows) in enumerate(zip(step.sources, step.rows, strict=True), 1):
-                factor = self._space_of(source)
-                order, ptr = step.order(role)
-                lists.append(Listed(rows, joined, factor))
-                lists.append(Listed(order, joined, joined))
-                lists.append(Listed(ptr, factor, joined, has_end=True))
-        return lists
+        rows, firsts = self._spaces_of()
+        return [
+            listed
+            for step, first in zip(self.steps, firsts, strict=True)
+            for listed in step.batched_lists(first, [rows[source] for source in step.sources])
+        ]
 
     def remade(self, sizes: Sequence[Array], tensors: Iterator[Tensor]) -> JoinPlan:
         """Return the plan of other structures, from the sizes of its spaces and its lists."""
+        rows, firsts = self._spaces_of()
+        totals = [int(sizes[space].sum()) for space in rows]
         num_operands = len(self.num_entries) - 1
-        totals = [int(space.sum()) for space in sizes]
         steps = []
-        for number, known in enumerate(self._join_steps):
-            result = self._space_of(num_operands + number)
-            ptr = next(tensors)
-            sign = None if known.sign is None else next(tensors).to(torch.int8)
-            rows, orders = [], {}
-            for role in range(1, len(known.sources) + 1):
-                rows.append(next(tensors))
-                orders[role] = next(tensors), next(tensors)
-            num_rows = totals[result], *(totals[self._space_of(s)] for s in known.sources)
-            counts = sizes[result - 1][0], sizes[result][0]
-            steps.append(JoinStep(known.sources, num_rows, ptr, tuple(rows), sign, *counts, orders))
+        for number, (known, first) in enumerate(zip(self.steps, firsts, strict=True), num_operands):
+            num_rows = totals[number], *(totals[source] for source in known.sources)
+            steps.append(known.remade(sizes[first:], num_rows, tensors))
         return JoinPlan(self.text, tuple(steps), np.concatenate(sizes[: num_operands + 1]))
 
     @property
@@ -233,8 +240,7 @@ class JoinPlan(Batchable):
     @property
     def device(self) -> torch.device:
         """Where the lists live."""
-        first = self.steps[0]
-        return first.places.device if isinstance(first, DenseStep) else first.ptr.device
+        return self.steps[0].device
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -258,7 +264,8 @@ class JoinPlan(Batchable):
             f"  {formula}: {step.cost}"
             for formula, step in zip(self.formulas, self.steps, strict=True)
         ]
-        memory = f"  memory: {sum(step.num_bytes for step in self.steps) / 2**20:,.1f} MiB"
+        held = sum(t.numel() * t.element_size() for step in self.steps for t in step.tensors)
+        memory = f"  memory: {held / 2**20:,.1f} MiB"
         return "\n".join([f"JoinPlan `{self.text}`", *lines, memory])
 
 
