@@ -76,7 +76,7 @@ def test_a_fixed_validation_part_is_not_drawn_anew():
 
 
 def test_data_that_is_nowhere_is_refused():
-    have = "Data sets: families, solubility, and `pyg:CLASS/NAME` for those of PyG"
+    have = "Data sets: families, solubility, surfaces, and `pyg:CLASS/NAME` for those of PyG"
     with pytest.raises(
         IncidenceError, match=f"'nowhere' is no data set and no file or folder. {have}"
     ):

@@ -18,6 +18,7 @@ from incidence.data.files import read_folder
 from incidence.data.link_sources import load_links
 from incidence.data.molecule_files import scaffolds, smiles_of
 from incidence.data.pyg import PREFIX, from_pyg_data, from_pyg_name, is_pyg, unpacked
+from incidence.data.surfaces import load_surfaces
 from incidence.data.table_kinds import from_frames
 from incidence.data.tables import are_frames, listed
 from incidence.errors import IncidenceError, shown
@@ -56,7 +57,8 @@ def _load_solubility(name: str, folder: Path | None) -> DataSet:
 DATA_SETS: dict[str, Source] = {
     "solubility": Source(
         _load_solubility, "aqueous solubility of 1,282 molecules; part of the package"
-    )
+    ),
+    "surfaces": Source(load_surfaces, "43,138 triangulated closed surfaces and their topology"),
 }
 """The data sets that have a name; `register` adds others."""
 

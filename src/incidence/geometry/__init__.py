@@ -31,6 +31,7 @@ _HOMES = {
     "poset": "incidence.geometry.posets",
     "read_mesh": "incidence.geometry.meshes",
     "simplicial_complex": "incidence.geometry.complexes",
+    "subdivide": "incidence.geometry.subdivision",
     "table": "incidence.geometry.tables",
     "with_adjacency": "incidence.geometry.ranks",
 }

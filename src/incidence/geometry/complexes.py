@@ -4,7 +4,7 @@ structure on the same nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import combinations
 from math import comb
 from typing import Any
@@ -29,6 +29,7 @@ from incidence.structure.ragged import MAX_ENTRIES, assert_few, by_entry
 from incidence.structure.validate import as_matrix, assert_range
 
 __all__ = [
+    "close_downwards",
     "densify",
     "directed_complex",
     "graph",
@@ -245,17 +246,33 @@ def _closure(
     # The parts of one facet are all different: if they are too many, nothing is listed.
     for size in range(2, top + 1):
         _assert_few_faces(comb(largest, size), size)
-    index = {}
-    larger = lists.nodes.new_zeros(0, top + 1)
+    index = {
+        face_text(size, brackets=kind): rows.T.contiguous()
+        for size, rows in close_downwards(given, top, count).items()
+    }
+    return assemble(count, index, is_preferred=kind != "()")
+
+
+def close_downwards(faces: Mapping[int, Tensor], top: int, num_nodes: int) -> dict[int, Tensor]:
+    """Return the parts of faces that have 2 to `top` nodes, each once.
+
+    Args:
+        faces: For sizes the nodes of faces, (faces, size). A part keeps the order of its nodes.
+        top: The largest size of parts.
+        num_nodes: The number of nodes.
+    """
+    found = {}
+    some = next(iter(faces.values()), torch.zeros(0, 1, dtype=torch.long))
+    larger = some.new_zeros(0, top + 1)
     for size in range(top, 1, -1):
         parts = [_shorter(larger, size)]
-        for width, nodes in given.items():
+        for width, nodes in faces.items():
             if width == size or width > size == top:
                 parts.append(_shorter(nodes, size))
         rows = torch.cat(parts)  # (faces, size)
-        larger = rows[different(rows, max(count, 1))]
-        index[face_text(size, brackets=kind)] = larger.T.contiguous()
-    return assemble(count, dict(reversed(index.items())), is_preferred=kind != "()")
+        larger = rows[different(rows, max(num_nodes, 1))]
+        found[size] = larger
+    return dict(reversed(found.items()))
 
 
 def _columns(name: str, faces: Any) -> NodeLists:
