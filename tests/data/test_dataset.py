@@ -138,7 +138,7 @@ def test_unknown_names_are_refused_and_the_known_ones_listed():
     with pytest.raises(
         IncidenceError,
         match=(
-            r"'mnist' is no data set and no file or folder\. Data sets: solubility, and"
+            r"'mnist' is no data set and no file or folder\. Data sets: solubility, surfaces, and"
             r" `pyg:CLASS/NAME`"
         ),
     ):
