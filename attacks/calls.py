@@ -27,8 +27,11 @@ __all__ = ["Call", "Calls", "chosen", "span_of", "watch"]
 
 _FILE = "INCIDENCE_CALLS"
 _MOST_SECONDS = 3600
-_C_BY = ("src/incidence/engine/products/join.py",)
-"""What calls the code in C."""
+_C_BY = {
+    "src/incidence/engine/products/join.c": "src/incidence/engine/products/join.py",
+    "src/incidence/engine/compiled/network.c": "src/incidence/engine/compiled/node.py",
+}
+"""What calls each file of C."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Calls:
         of functions, anything of the file.
         """
         if path.endswith(".c"):
-            return [call for call in self._calls if any(name in call.lines for name in _C_BY)]
+            return [call for call in self._calls if _C_BY[path] in call.lines]
         first, last = span_of(source, line)
         return [
             call

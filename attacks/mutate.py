@@ -85,7 +85,9 @@ def stages(mutant: Mutant, calls: Calls, source: bytes) -> list[list[Call]]:
 
     def distance(call: Call) -> int:
         file = call.test.partition("::")[0]
-        if file == mutant.path or (file.startswith(f"tests/{package}/test_") and name in file):
+        if file == mutant.path or file.endswith(f"/test_{name}.py"):
+            return 0
+        if file.startswith(f"tests/{package}/test_") and name in file:
             return 0
         return 1 if file.startswith((f"tests/{package}/", f"src/incidence/{package}/")) else 2
 

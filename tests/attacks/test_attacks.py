@@ -75,6 +75,7 @@ def test_operators_and_numbers_of_c_are_mutants_and_comments_are_not():
 
 
 ORBIT, JOIN = "src/incidence/algebra/orbit.py", "src/incidence/engine/products/join.py"
+NODE = "src/incidence/engine/compiled/node.py"
 CALLED = [
     ("tests/nn/test_linear.py::far", 0.1, {ORBIT: [1, 3]}),
     ("tests/algebra/test_maps.py::near", 0.3, {ORBIT: [3]}),
@@ -82,6 +83,8 @@ CALLED = [
     ("tests/algebra/test_orbit.py::own", 0.2, {ORBIT: [3]}),
     ("tests/algebra/test_orbit.py::other", 0.1, {ORBIT: [1]}),
     ("tests/engine/products/test_join.py::compiled", 1, {JOIN: [7]}),
+    ("tests/models/test_net.py::any", 0.5, {NODE: [7]}),
+    ("tests/models/compiled/test_network.py::own", 1, {NODE: [7]}),
 ]
 
 
@@ -109,10 +112,25 @@ def test_stages_are_tests_named_after_the_module_then_other_callers_then_tests_o
 
 def test_code_outside_of_functions_is_shown_to_all_tests_of_the_file_and_c_to_its_callers(calls):
     assert len(calls.of("src/incidence/algebra/orbit.py", b"x = 1\ndef f():\n    pass\n", 1)) == 5
-    assert [call.test for call in calls.of("src/incidence/engine/products/join.c", b"", 1)] == [
-        "tests/engine/products/test_join.py::compiled"
-    ]
+    by_file = {
+        "products/join.c": ["tests/engine/products/test_join.py::compiled"],
+        "compiled/network.c": [
+            "tests/models/test_net.py::any",
+            "tests/models/compiled/test_network.py::own",
+        ],
+    }
+    for path, tests in by_file.items():
+        found = calls.of(f"src/incidence/engine/{path}", b"", 1)
+        assert [call.test for call in found] == tests
     assert calls.watched == {"tests/nn/test_linear.py": "abc"}
+
+
+def test_tests_in_a_file_named_after_the_module_come_first_in_whatever_folder(calls):
+    path, source = "src/incidence/engine/compiled/network.c", b"int f(int a) { return a + 1; }\n"
+    mutant = mutants_of(path, source)[0]
+    assert [
+        call.test.partition("::")[2] for stage in stages(mutant, calls, source) for call in stage
+    ] == ["own", "any"]
 
 
 def test_tests_are_chosen_up_to_a_time_and_one_in_any_case():

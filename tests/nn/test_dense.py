@@ -128,17 +128,18 @@ def test_twins_agree_for_every_pattern_of_order_up_to_two_as_input_and_as_output
 
 
 @settings(deadline=None, max_examples=40, derandomize=True)
-@given(st.sampled_from(patterns_of_order(3)))
+@given(st.deferred(lambda: st.sampled_from(patterns_of_order(3))))  # there are thousands
 def test_twins_agree_for_patterns_of_order_three(text):
     assert_twins_agree(f"{text} -> {{i j}}, (i j k)", ["sum", "max"], 3)
     assert_twins_agree(f"(i j) -> {text}", ["mean", "std"], 3)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", patterns_of_order(3))
-def test_twins_agree_for_every_pattern_of_order_three(text):
-    assert_twins_agree(f"{text} -> {{i j}}, (i j k)", ["sum", "max"], 3)
-    assert_twins_agree(f"(i j) -> {text}", ["mean", "std"], 3)
+@pytest.mark.parametrize("part", range(16))
+def test_twins_agree_for_every_pattern_of_order_three(part):
+    for text in patterns_of_order(3)[part::16]:
+        assert_twins_agree(f"{text} -> {{i j}}, (i j k)", ["sum", "max"], 3)
+        assert_twins_agree(f"(i j) -> {text}", ["mean", "std"], 3)
 
 
 @pytest.mark.parametrize("aggr", ["sum", EVERY], ids=["sum", "list"])

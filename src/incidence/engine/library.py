@@ -20,6 +20,7 @@ __all__ = ["compiled_library"]
 
 _OFF = ("0", "false", "no", "off")
 _FLAGS = ("-O3", "-march=native", "-shared", "-fPIC")
+_MOST_SECONDS = 60  # that a compiler may take
 
 
 @lru_cache(maxsize=8)
@@ -45,7 +46,7 @@ def _compiled(source: Path, compiler: str) -> Path:
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             made = Path(folder, path.name)
             command = [compiler, *_FLAGS, str(source), "-o", str(made), "-lm"]
-            subprocess.run(command, check=True, capture_output=True, timeout=60)
+            subprocess.run(command, check=True, capture_output=True, timeout=_MOST_SECONDS)
             made.replace(path)
     return path
 

@@ -19,6 +19,7 @@ import incidence as inc
 from incidence.engine.compiled import node
 from incidence.engine.compiled.node import by_modules
 from incidence.models import IncidenceNet, make, read_channels
+from tests.cases import some
 from tests.models.compiled.networks import (
     assert_as_modules,
     distance,
@@ -71,70 +72,63 @@ TEXTS = [
 
 
 def random_batch(
-    text: str, sizes: list[int], seed: int
+    text: str, sizes: list[int], seed: int, share: float
 ) -> tuple[dict[str, torch.Tensor], inc.Structure, dict[str, int]]:
+    """Return features, structures with a share of all entries, and the channels of each tensor.
+
+    One structure alone is no batch.
+    """
     generator = torch.Generator().manual_seed(seed)
     patterns = inc.EquivariantMap(f"{text} -> ").inputs
     texts = [str(p) for p in patterns if str(p) != "i"]
-    parts = [inc.testing.random_structure(n, texts, 0.5, generator) for n in sizes]
-    batch = inc.collate(parts)
+    parts = [inc.testing.random_structure(n, texts, share, generator) for n in sizes]
+    structure = inc.collate(parts) if len(parts) > 1 else parts[0]
     widths = {str(p): 1 + (seed + 3 * k) % 18 for k, p in enumerate(patterns)}
     x = {
-        key: torch.randn(batch.num_entries(key), width, generator=generator)
+        key: torch.randn(structure.num_entries(key), width, generator=generator)
         for key, width in widths.items()
     }
-    return x, batch, widths
+    return x, structure, widths
 
 
-@given(
-    text=st.sampled_from(TEXTS),
-    sizes=st.lists(st.integers(0, 6), min_size=1, max_size=5),
-    hidden=st.sampled_from([1, 3, 8, 16, 17, 33]),
-    depth=st.integers(0, 3),
-    norm=st.sampled_from(["batch", "layer", "none"]),
-    activation=st.sampled_from([None, "tanh", "sin", "softshrink"]),
-    dropout=st.sampled_from([0.0, 0.3, 1.0]),
-    dropout_at=st.sampled_from(["branch", "stream"]),
-    aggr=st.sampled_from(["sum", "mean"]),
-    whole=st.sampled_from(["sum", "mean"]),
-    at=st.sampled_from(["", "first"]),
-    is_training=st.booleans(),
-    seed=st.integers(0, 100),
-)
-@settings(max_examples=25, deadline=None)
-def test_random_networks_give_what_their_modules_give(
-    text,
-    sizes,
-    hidden,
-    depth,
-    norm,
-    activation,
-    dropout,
-    dropout_at,
-    aggr,
-    whole,
-    at,
-    is_training,
-    seed,
-):
-    x, structure, widths = random_batch(text, sizes, seed)
-    output = next(iter(x)) if at == "first" else ""
+@st.composite
+def networks(draw) -> tuple[IncidenceNet, dict[str, torch.Tensor], inc.Structure]:
+    """Draw a network, features and a structure: of its own, or a batch; parts may be empty."""
+    text, seed = draw(st.sampled_from(TEXTS)), draw(st.integers(0, 100))
+    sizes = draw(st.lists(st.integers(0, 6), min_size=1, max_size=5))
+    x, structure, widths = random_batch(text, sizes, seed, draw(st.sampled_from([0.0, 0.5, 1.0])))
+    output = draw(st.sampled_from(["", next(iter(x))]))
+    norm = draw(st.sampled_from(["batch", "layer", "none"]))
+    statistics = ["sum", "mean", "max", "min", "std"] if norm != "none" else "sum"
     torch.manual_seed(seed)
     net = IncidenceNet(
         f"{text} -> {output}",
         widths,
         2,
-        hidden=hidden,
-        depth=depth,
+        hidden=draw(st.sampled_from([1, 3, 8, 16, 17, 33])),
+        depth=draw(st.integers(0, 3)),
         norm=norm,
-        activation=activation,
-        dropout=dropout,
-        dropout_at=dropout_at,
-        aggr=aggr,
-        whole=whole,
-        readout=["sum", "mean", "max", "min", "std"] if norm != "none" else "sum",
-    ).train(is_training)
-    assert_as_modules(net, x, structure, times=50.0)
+        activation=draw(st.sampled_from([None, "tanh", "sin", "softshrink"])),
+        dropout=draw(st.sampled_from([0.0, 0.3, 1.0])),
+        dropout_at=draw(st.sampled_from(["branch", "stream"])),
+        aggr=draw(st.sampled_from(["sum", "mean"])),
+        whole=draw(st.sampled_from(["sum", "mean"])),
+        readout=statistics,
+    )
+    return net.train(draw(st.booleans())), x, structure
+
+
+@given(networks())
+@settings(max_examples=25, deadline=None)
+def test_random_networks_give_what_their_modules_give(case):
+    assert_as_modules(*case, times=50.0)
+
+
+@pytest.mark.exhaustive
+@given(networks())
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_two_hundred_random_networks_give_what_their_modules_give(case):
+    assert_as_modules(*case, times=50.0)
 
 
 @pytest.mark.parametrize(
@@ -362,13 +356,14 @@ def test_threads_do_not_disturb_each_other():
     assert not wrong
 
 
-def test_memory_stays_bounded_over_batches_of_all_sizes():
+@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.exhaustive)])
+def test_memory_stays_bounded_over_batches_of_all_sizes(count):
     net, _, _ = preset_case("graph")
     example = for_preset("graph")
     single = inc.Example(example.structure, {k: v.float() for k, v in example.features.items()})
     packed = inc.pack([single] * 40)
     generator = torch.Generator().manual_seed(0)
-    for _ in range(300):
+    for _ in range(count):
         size = int(torch.randint(1, 40, (1,), generator=generator))
         batch = inc.collate([packed[k] for k in range(size)])
         net(batch.features, batch.structure).sum().backward()
@@ -382,20 +377,42 @@ def test_memory_stays_bounded_over_batches_of_all_sizes():
     assert held <= most + node._ROOM * (binding.num_scratch + network.program.scratch + 10**5)
 
 
-def test_garbage_in_memory_changes_nothing(monkeypatch):
-    net, x, structure = preset_case("mesh")
-    expected, _ = one_pass(copy.deepcopy(net), x, structure)
+@pytest.fixture
+def garbage(monkeypatch) -> None:
+    """Memory is full of NaN when torch hands it out."""
     own = torch.empty
 
-    def garbage(*shape, **options):
+    def filled(*shape, **options):
         made = own(*shape, **options)
         return made.fill_(float("nan")) if made.is_floating_point() else made
 
-    monkeypatch.setattr(torch, "empty", garbage)
+    monkeypatch.setattr(torch, "empty", filled)
+
+
+def test_garbage_in_memory_changes_nothing(request):
+    net, x, structure = preset_case("mesh")
+    expected, _ = one_pass(copy.deepcopy(net), x, structure)
+    request.getfixturevalue("garbage")
     found, was_compiled = one_pass(copy.deepcopy(net), x, structure)
     assert was_compiled
     for one, other in zip(found, expected, strict=True):
         assert all(map(torch.equal, one, other))
+
+
+@pytest.mark.usefixtures("garbage")
+@pytest.mark.parametrize("name", some(PRESETS))
+def test_no_step_writes_behind_the_end_of_its_value(name):
+    net, x, structure = preset_case(name, hidden=7)  # which fills no vector
+    _, was_compiled = one_pass(net, x, structure)
+    assert was_compiled
+    network = net._slot.network
+    binding, [arena] = network.binding(structure), network.free
+    for kind, places in (("values", binding.values), ("grads", binding.grads)):
+        memory = arena.tensor(kind, places.num_floats)
+        ends = places.of_values + binding.rows * binding.widths
+        for place, size, end in zip(places.of_values, binding.sizes, ends, strict=True):
+            if place >= 0:
+                assert memory[end : place + size].isnan().all()
 
 
 SCRIPT = """
