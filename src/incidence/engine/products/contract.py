@@ -385,9 +385,7 @@ def _reading(number: int, table: Table) -> Table:
     return replace(table, factors=(Factor(number, rows, table.target is None),), target=None)
 
 
-def _composed(
-    first: _UnlistedStep | DenseStep, then: _UnlistedStep
-) -> _UnlistedStep | DenseStep:
+def _composed(first: _UnlistedStep | DenseStep, then: _UnlistedStep) -> _UnlistedStep | DenseStep:
     """Two steps in one, where every sum of the first is used at most once by the second, its only
     factor.
     """
