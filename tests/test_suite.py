@@ -8,7 +8,7 @@ TESTS = Path(__file__).parent
 MODULES = sorted(TESTS.rglob("*.py"))
 ASSERTING = ("raises", "warns", "gradcheck", "gradgradcheck")
 
-UPPER = ("models", "data", "train", "plot")
+UPPER = ("models", "expressive", "data", "train", "plot")
 # what `./run test-core` deletes
 ABOVE = {*UPPER, "site", "browser", "attacks", "benchmarks", "test_cli_training.py"}
 

@@ -29,6 +29,7 @@ PACKAGES = (
     "incidence.plot",
     "incidence.testing",
     "incidence.theorems",
+    "incidence.expressive",
 )
 """The packages that users import from, in the order in which a name is looked for: the first that
 has it is its path.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from incidence.algebra import EquivariantMap, Pattern, counting, explain
     from incidence.engine.memory import keep_memory
     from incidence.errors import IncidenceError, PatternError, TooLargeError
+    from incidence.expressive import expressivity
     from incidence.geometry.convert.batching import collate
     from incidence.nn.functional import einsum, softmax
     from incidence.structure import (
@@ -49,6 +50,7 @@ _HOMES = {
     "collate": "incidence.geometry.convert.batching",
     "counting": "incidence.algebra",
     "explain": "incidence.algebra",
+    "expressivity": "incidence.expressive",
     "einsum": "incidence.nn.functional",
     "from_faces": "incidence.structure",
     "geometry": "incidence.geometry",
@@ -84,6 +86,7 @@ __all__ = [
     "data",
     "einsum",
     "explain",
+    "expressivity",
     "from_faces",
     "geometry",
     "keep_memory",
