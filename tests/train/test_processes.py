@@ -103,12 +103,31 @@ def test_two_processes_have_the_losses_and_weights_of_one(examples, options, tmp
     inc.collate(examples).save(tmp_path / "d.npz")
     given = {**SMALL, **options, "data": str(tmp_path / "d.npz")}
     train({**given, "out": str(tmp_path / "one")})
-    assert two(lambda: train({**given, "out": str(tmp_path / "two"), "devices": 2})) == [0, 0]
+    assert two(lambda: train({**given, "out": str(tmp_path / "two")})) == [0, 0]
     for first, second in zip(history(tmp_path / "one"), history(tmp_path / "two"), strict=True):
         assert first == pytest.approx(second, rel=1e-6, abs=1e-9)
     one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
     for key in one:
         torch.testing.assert_close(one[key], other[key], rtol=1e-6, atol=1e-8)
+
+
+def test_only_the_first_process_of_torchrun_writes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    inc.collate(graphs(20)).save(tmp_path / "d.npz")
+    given = {**SMALL, "data": "d.npz", "epochs": 1}
+    assert two(lambda: train(given)) == [0, 0]
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["d-1"]
+    logs = (tmp_path / "runs" / "d-1" / "logs" / "csv").iterdir()
+    assert [path.name for path in logs] == ["part_1"]
+
+
+def test_a_run_of_torchrun_refuses_another_number_of_processes(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "test")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    message = "devices=3 and machines=1, and torchrun started 2 processes on each of 2 machines"
+    with pytest.raises(inc.IncidenceError, match=message):
+        train({"devices": 3, "out": str(tmp_path / "run")})
 
 
 def test_a_process_with_nothing_to_validate_on_counts_nothing(tmp_path):

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from incidence.errors import as_called, optional
 
-__all__ = ["is_first", "loading", "say"]
+__all__ = ["is_first", "loading", "say", "started_processes"]
 
 
 def is_first() -> bool:
@@ -23,6 +23,19 @@ def is_first() -> bool:
     """
     local = os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))
     return int(local) == 0 and int(os.environ.get("NODE_RANK", "0")) == 0
+
+
+def started_processes() -> tuple[int, int] | None:
+    """Return how many processes torchrun started on each machine, and on how many machines.
+
+    Returns:
+        None if torchrun did not start this process.
+    """
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return None
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    of_machine = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return of_machine, max(1, world // of_machine)
 
 
 def say(text: str) -> None:

@@ -24,7 +24,7 @@ from incidence.train import checkpoint
 from incidence.train.config import Config
 from incidence.train.evaluate import evaluate
 from incidence.train.evaluation import Evaluation, describe_baseline
-from incidence.train.launch import is_first
+from incidence.train.launch import is_first, started_processes
 from incidence.train.model_spec import in_one_line
 from incidence.train.prepare import Experiment, load_for, new_predictor, prepare
 from incidence.train.run_folder import RunFolder, read_json, write
@@ -97,6 +97,7 @@ def train(
         Interrupted: The user stopped it.
     """
     config, data = _config_and_data(options, data)
+    config = _with_processes(config)
     with _threads(config.threads):
         experiment = prepare(config, data)
         if config.augment and experiment.data.augment is None:
@@ -159,6 +160,7 @@ def resume(
             f" or more; got {epochs}."
         )
     config = started if epochs is None else started.replace(epochs=epochs)
+    config = _as_torchrun_started(config)
     with _threads(config.threads), _locked(folder):
         experiment = prepare(config, None if data is None else load_for(config, data))
         experiment.spec.assert_same(
@@ -174,6 +176,32 @@ def resume(
             content = checkpoint.read(start, checkpoint.RESUMABLE)
             experiment.spec.assert_same(content["incidence"], f"{start} belongs to another model")
         return _Job(folder, experiment, is_shown, start).run()
+
+
+def _with_processes(config: Config) -> Config:
+    """Return the config with the processes that torchrun started, if it did.
+
+    Raises:
+        IncidenceError: The config names several processes, and another number of them.
+    """
+    actual = _as_torchrun_started(config)
+    wanted, there = (config.devices, config.machines), (actual.devices, actual.machines)
+    if wanted not in ((1, 1), there):
+        raise IncidenceError(
+            f"the options are devices={wanted[0]} and machines={wanted[1]}, and torchrun started"
+            f" {there[0]} processes on each of {there[1]} machines: leave out both, as torchrun"
+            " decides."
+        )
+    return actual
+
+
+def _as_torchrun_started(config: Config) -> Config:
+    """Return the config with the numbers of torchrun; a run may resume with other numbers."""
+    counts = started_processes()
+    if counts is None:
+        return config
+    devices, machines = counts
+    return config.replace(devices=devices, machines=machines)
 
 
 @contextmanager
