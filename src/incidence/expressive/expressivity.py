@@ -18,7 +18,7 @@ from incidence.expressive.architecture import LAYERS, Architecture, of_layer, of
 from incidence.expressive.readers import ColourReader, LinearReader, ProductReader
 from incidence.expressive.refine import Refinement, classes_of, refine
 from incidence.nn import Linear
-from incidence.nn.aggr import Aggr
+from incidence.nn.initial import Aggr
 from incidence.nn.tensors import key_of
 from incidence.structure import Example, Structure
 from incidence.structure.collate import collate
