@@ -87,7 +87,7 @@ def test_a_run_tells_the_metric_the_baseline_the_folder_and_what_comes_next(data
     told = [line for line in found.err.splitlines() if not line.startswith("Loading")]
     about = (
         "numbers: 32 rows to train on, 4 to validate on, 4 to test on; predicting target; model: i,"
-        " {i j}"
+        " {i j} (the tensors that were named), which reads `i`, `{i j}`"
     )
     assert told == [
         f"Training on {data} (options: incidence train --help)",

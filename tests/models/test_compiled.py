@@ -12,7 +12,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 import incidence as inc
 from incidence.errors import IncidenceError
-from incidence.models import IncidenceNet, make
+from incidence.models import IncidenceNet, make, read_channels
 from tests.cases import some
 from tests.models.small import WIDTHS, for_preset, graph
 
@@ -45,6 +45,10 @@ def batches(count: int) -> list[inc.Example]:
         inc.collate([packed[(k * step + step) % 24] for k in range(4 + 3 * step)])
         for step in range(count)
     ]
+
+
+def widths(x: dict[str, Tensor]) -> dict[str, int]:
+    return {key: value.shape[1] for key, value in x.items()}
 
 
 def train(net: nn.Module, call: nn.Module, seen: list[inc.Example]) -> list[float]:
@@ -91,11 +95,7 @@ def test_a_network_compiles_once_for_batches_of_all_sizes_and_trains_to_the_same
 def test_presets_compile_as_they_come(name):
     example = for_preset(name)
     x = {key: value.float() for key, value in example.features.items()}
-    net = (
-        make(name, {key: value.shape[1] for key, value in x.items()}, 2, hidden=4, depth=1)
-        .float()
-        .eval()
-    )
+    net = make(name, read_channels(name, widths(x)), 2, hidden=4, depth=1).float().eval()
     expected = net(x, example.structure)
     net.plan(example.structure)
     compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
@@ -129,9 +129,7 @@ def test_dropout_is_traced_too():
 def test_a_network_without_its_lists_says_what_to_call(name, backend):
     example = for_preset(name)
     x = {key: value.float() for key, value in example.features.items()}
-    net = make(
-        name, {key: value.shape[1] for key, value in x.items()}, 2, hidden=4, depth=1
-    ).float()
+    net = make(name, read_channels(name, widths(x)), 2, hidden=4, depth=1).float()
     compiled = torch.compile(net, fullgraph=True, backend=backend)
     with pytest.raises(
         IncidenceError,

@@ -232,7 +232,8 @@ def test_what_is_learned_from_what_is_told_before_it_begins(tmp_path, capsys):
     )
     told = (
         "frame: 10 rows to train on, 1 to validate on, 1 to test on; predicting kind (2 classes);"
-        " model: molecule"
+        " model: molecule (molecules: atoms and bonds), which reads `i`, `{i j}`, and not"
+        " `ring={i ...}`; not the coordinates `pos=i`, which change with every rotation"
     )
     assert capsys.readouterr().err.splitlines()[0] == told
     finish(run)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from incidence.data.columns import choose_targets, read_parts, read_targets, target_names
 from incidence.data.dataset import METRICS, DataSet, Kind, Record, Task, as_kind
-from incidence.data.default_features import plan_features, with_planned
+from incidence.data.default_features import PLAN, plan_features, with_planned
 from incidence.data.splitting import Split, splits_of
 from incidence.data.tables import TextTable
 from incidence.errors import IncidenceError, shown
@@ -293,7 +293,7 @@ def from_examples(
         about=f"{len(finished)} examples from {source}.",
         is_transductive=bool(at) and len(finished) == 1,
         metric=METRICS[described.kind],
-        reader_options=plan,
+        reader_options={PLAN: plan} if plan else {},
     )
 
 

@@ -13,7 +13,10 @@ from incidence.structure.example import Example
 from incidence.structure.incidences import incidences
 from incidence.structure.structure import Structure
 
-__all__ = ["plan_features", "with_planned"]
+__all__ = ["PLAN", "plan_features", "with_planned"]
+
+PLAN = "default_features"
+"""The option of the reader that remembers the plan, so that new data gets the same features."""
 
 _POSITIONS = Pattern("pos=i")
 

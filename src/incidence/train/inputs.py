@@ -22,7 +22,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.data import DATA_SETS, READERS, DataSet, Reader, Record, Task, load, reader
 from incidence.data.completion import Completion
 from incidence.data.dataset_builder import assert_alike, with_floats
-from incidence.data.default_features import with_planned
+from incidence.data.default_features import PLAN, with_planned
 from incidence.data.files import TARGETS
 from incidence.data.lifts import lift_all
 from incidence.data.molecule_files import are_smiles, find_smiles, read_smiles
@@ -102,7 +102,7 @@ def _with_name(error: IncidenceError, name: str) -> IncidenceError:
 
 def lifted(example: Example, spec: ModelSpec) -> Example:
     """Return the example with the tensors that the lift of the model adds, unless it has them."""
-    example = with_planned(example, spec.reader_options)
+    example = with_planned(example, spec.reader_options.get(PLAN, {}))
     has = {example.structure.resolve(key) for key in example.features}
     if has >= {Pattern(key) for key in spec.in_channels}:
         return example
