@@ -9,7 +9,7 @@ import incidence
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(incidence.__file__).parent
-CORE = ("algebra", "structure", "engine", "nn", "symmetry", "testing", "theorems")
+CORE = ("algebra", "structure", "engine", "harmonic", "nn", "symmetry", "testing", "theorems")
 
 MODULE = re.compile(r"incidence(\.[a-z_]\w*)+")
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 import incidence as inc
-from incidence.engine import least_squares
 from incidence.errors import IncidenceError
+from incidence.harmonic import least_squares
 from incidence.nn import Activation, Gate, Harmonic, Linear, Residual, Sequential
 from incidence.structure import Structure, collate
 from incidence.structure.collate import pack

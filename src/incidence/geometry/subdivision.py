@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
-from incidence.engine.boundaries import is_lone_face
 from incidence.errors import IncidenceError
 from incidence.geometry.assembly import assemble, assert_structure, attach, face_text
 from incidence.geometry.complexes import close_downwards
 from incidence.geometry.node_lists import as_integer
+from incidence.harmonic.boundaries import is_lone_face
 from incidence.structure import Structure
 from incidence.structure.ragged import ranges
 

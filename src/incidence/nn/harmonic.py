@@ -11,16 +11,16 @@ from torch import Tensor
 
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
-from incidence.engine.boundaries import is_lone_face
-from incidence.engine.harmonic import (
+from incidence.engine.plain import misfit, refused
+from incidence.errors import IncidenceError, PatternError
+from incidence.harmonic.boundaries import is_lone_face
+from incidence.harmonic.projection import (
     WAYS,
     HarmonicPlan,
     harmonic_part,
     harmonic_plan_of,
     plain_harmonic_part,
 )
-from incidence.engine.plain import misfit, refused
-from incidence.errors import IncidenceError, PatternError
 from incidence.nn.composition import Planned, Side
 from incidence.nn.tensors import Values, as_list, as_side, assert_structure, key_of, per_tensor
 from incidence.structure import Structure

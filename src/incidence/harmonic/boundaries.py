@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
-from incidence.engine.least_squares import FaceMap
 from incidence.errors import IncidenceError
+from incidence.harmonic.least_squares import FaceMap
 from incidence.structure import Structure
 from incidence.structure.arrange import orientations
 from incidence.structure.ragged import ascend

@@ -7,18 +7,18 @@ solved at once, each with steps of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from incidence.engine.multilevel import Multilevel, coo_matrix, csr_matrix
 from incidence.errors import IncidenceError
+from incidence.harmonic.multilevel import Multilevel, coo_matrix, csr_matrix
 from incidence.structure.ragged import pairs
 
-__all__ = ["FaceMap", "without_image"]
+__all__ = ["FaceMap", "HarmonicSolver", "without_image"]
 
 _MOST_STEPS = 20_000
 _FEW = 2  # images of a row, up to which the normal equations are those of a graph
@@ -170,3 +170,31 @@ def without_image(x: Tensor, faces: FaceMap, enough: Tensor) -> Tensor:
 
 def _quotient(a: Tensor, b: Tensor) -> Tensor:
     return torch.where(b > 0, a / b, 0)
+
+
+@dataclass(frozen=True)
+class HarmonicSolver:
+    """The part of values outside of the images of two matrices that are orthogonal to each other.
+
+    Attributes:
+        maps: From rows to the faces below, and to those above.
+        home: The structure of every row.
+        num_structures: The number of structures.
+        residual: What may be left of the boundaries, relative to the size of the values.
+    """
+
+    maps: Sequence[FaceMap]
+    home: Tensor
+    num_structures: int
+    residual: float | None = None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        residual = self.residual
+        if residual is None:
+            residual = 1e-12 if x.dtype == torch.float64 else 1e-8
+        y = x.double()
+        sizes = y.new_zeros(self.num_structures, y.shape[1]).index_add_(0, self.home, y.square())
+        enough = residual**2 * sizes  # (structures, channels)
+        for faces in self.maps:
+            y = without_image(y, faces, enough)
+        return y.to(x.dtype)
