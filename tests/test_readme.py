@@ -3,7 +3,6 @@ rule.
 """
 
 import re
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -28,20 +27,6 @@ PAGES = [
 ]
 
 
-@pytest.fixture
-def readers():
-    """Take back what pages register."""
-    if find_spec("incidence.data") is None:
-        yield
-        return
-    registry = incidence.data.READERS
-    before = dict(registry)
-    yield
-    registry.clear()
-    registry.update(before)
-
-
-@pytest.mark.usefixtures("readers")
 @pytest.mark.parametrize("page", PAGES)
 def test_the_python_examples_give_the_values_in_their_comments(page):
     assert check_page((ROOT / page).read_text(encoding="utf-8"), page) >= 1
