@@ -16,9 +16,10 @@ import torch
 import incidence as inc
 from incidence.cli import main
 from incidence.data import READERS, DataSet, Reader, Record, Split, Task, reader
+from incidence.data.tables import RowError
 from incidence.errors import IncidenceError
 from incidence.train import evaluate_run, predict, resume, train
-from incidence.train.prediction import _nodes
+from incidence.train.prediction import Prediction, Predictions, _nodes
 from tests.train.small_runs import graphs
 
 SMALL: dict[str, Any] = {"epochs": 1, "batch_size": 16, "hidden": 4, "depth": 1}
@@ -667,3 +668,29 @@ def test_models_of_bare_graphs_see_the_ones_of_training_in_others(tmp_path):
     ]
     model = inc.load(tmp_path / "run")
     assert [p.rows for p in model.predict(bare)] == [p.rows for p in model.predict(full)]
+
+
+def test_predictions_for_a_frame_have_its_index_and_all_of_its_rows(runs):
+    pandas = pytest.importorskip("pandas")
+    index = pandas.Index([7, 7, 3, 1], name="key")
+    frame = pandas.DataFrame({"smiles": ["CCO", "xx(", "CO", None], "id": list("abcd")}, index)
+    found = inc.load(runs["molecule"]).predict(frame)
+    table = found.to_frame()
+    assert table.index.equals(index)
+    assert list(table["id"]) == list("abcd")
+    assert table["predicted value"].isna().tolist() == [False, True, False, True]
+    assert table["predicted value"].dropna().tolist() == pytest.approx(found.values[:, 0].tolist())
+    assert table["reason"].isna().tolist() == [True, False, True, False]
+    assert "cannot read the SMILES 'xx('" in table["reason"].iloc[1]
+    assert "there is no SMILES" in table["reason"].iloc[3]
+
+
+def test_missing_classes_of_a_frame_are_no_class():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x": [1, 2]}, index=["a", "b"])
+    task = Task("classification", ("no", "yes"))
+    one = Prediction("row a", [[0.2, 0.8]], [""], row=0)
+    table = Predictions(task, [one], [RowError("the row b is broken", 1)], frame).to_frame()
+    assert table["predicted"].iloc[0] == "yes"
+    assert table.loc["b", ["predicted", "p(no)", "p(yes)"]].isna().all()
+    assert table.loc["b", "reason"] == "the row b is broken"

@@ -119,6 +119,7 @@ class Record(NamedTuple):
         properties: What else the file has about the example, as text by column. One of them may
             be the target.
         columns: What else the file has about each node, as text by column.
+        row: The number of the record in the file or table, from 0; None if it has no number.
     """
 
     name: str
@@ -126,6 +127,7 @@ class Record(NamedTuple):
     nodes: tuple[str, ...] | None = None
     properties: Mapping[str, str] = {}
     columns: Mapping[str, Sequence[str]] = {}
+    row: int | None = None
 
 
 @dataclass(frozen=True)

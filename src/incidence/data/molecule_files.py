@@ -22,6 +22,7 @@ from incidence.data.molecules import (
     describe,
 )
 from incidence.data.tables import (
+    RowError,
     TextTable,
     as_float,
     legible,
@@ -122,6 +123,7 @@ class _Described(NamedTuple):
     name: str
     molecule: Molecule
     description: Description
+    row: int = 0
 
 
 def read_records(
@@ -155,11 +157,11 @@ def read_records(
             # rows of a frame are called by their labels already
             called = place if place.startswith(f"{name} ") else f"{name}:{number}"
             try:
-                described.append(_described(called, molecule, hydrogens, by_distance))
+                one = _described(called, molecule, hydrogens, by_distance)
+                described.append(one._replace(row=number - 1))
             except IncidenceError as problem:
-                error = problem
-                if source not in str(problem):
-                    error = IncidenceError(f"{source}, {place}: {problem}")
+                where = "" if source in str(problem) else f"{source}, {place}: "
+                error = RowError(f"{where}{problem}", number - 1)
                 if errors is None:
                     raise error from None
                 errors.append(error)
@@ -168,7 +170,7 @@ def read_records(
         tables = MoleculeTables.of([one.description for one in described], lengths)
         for one, example in zip(described, uncollate(tables.batch()), strict=True):
             nodes = tuple(str(k + 1) for k in one.description.nodes)
-            yield Record(one.name, example, nodes, one.molecule.properties)
+            yield Record(one.name, example, nodes, one.molecule.properties, row=one.row)
     if not number:
         raise IncidenceError(f"{source} has no record: a file has at least one molecule.")
 

@@ -23,6 +23,7 @@ from incidence.limits import assert_unpacked
 __all__ = [
     "SUFFIXES",
     "Line",
+    "RowError",
     "TextTable",
     "are_frames",
     "as_float",
@@ -49,6 +50,18 @@ _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 _COMMENTS = ("#", "%")
 _MOST_LISTED = 8
 _START = 1 << 16  # characters of a file in which its delimiter is looked for
+
+
+class RowError(IncidenceError):
+    """A row of a table, or a record of a file, that cannot be used.
+
+    Attributes:
+        row: The number of the row, from 0.
+    """
+
+    def __init__(self, message: str, row: int) -> None:
+        super().__init__(message)
+        self.row = row
 
 
 class Line(NamedTuple):

@@ -33,6 +33,7 @@ from incidence.data.pyg import PREFIX, examples_of_pyg, is_pyg, unpacked
 from incidence.data.table_kinds import graph_tables, read_any, read_rows, tables_of
 from incidence.data.tables import (
     SUFFIXES,
+    RowError,
     TextTable,
     are_frames,
     has_tables,
@@ -93,7 +94,12 @@ def records_of(what: Any, spec: ModelSpec, errors: _Errors, nodes: Any = None) -
             assert_alike([(record.name, record.example)])  # finite features
             yield record._replace(example=lifted(record.example, spec))
         except IncidenceError as error:
-            errors.append(_with_name(error, record.name))
+            errors.append(_of_record(error, record))
+
+
+def _of_record(error: IncidenceError, record: Record) -> IncidenceError:
+    named = _with_name(error, record.name)
+    return named if record.row is None else RowError(str(named), record.row)
 
 
 def _with_name(error: IncidenceError, name: str) -> IncidenceError:
@@ -307,10 +313,12 @@ class Queries(NamedTuple):
     Attributes:
         table: The rows.
         entries: The names of the nodes of each row.
+        rows: The number of each row in the table that was given.
     """
 
     table: TextTable
     entries: list[list[str]]
+    rows: list[int]
 
 
 def queries_of(what: Any, completion: Completion, errors: _Errors) -> Iterator[Queries]:
@@ -390,10 +398,10 @@ def _valid(
         elif not all(entry) or len(entry) < 2:
             problem = f"an entry has at least two nodes; got {' '.join(entry) or 'none'}."
         if problem:
-            errors.append(IncidenceError(f"{table.source}, {place}: {problem}"))
+            errors.append(RowError(f"{table.source}, {place}: {problem}", number))
         else:
             rows.append(number)
-    return Queries(table.only(rows), [entries[number] for number in rows])
+    return Queries(table.only(rows), [entries[number] for number in rows], rows)
 
 
 def _warn_of_unknown(queries: Queries, completion: Completion) -> None:

@@ -121,9 +121,9 @@ class Model:
         errors: list[IncidenceError] = []
         if self.spec.is_completion:
             predictions = predict_queries(self.predictor, self.folder, what, errors)
-            return as_predictions(replace(self.spec.task, at=""), predictions, errors)
+            return as_predictions(replace(self.spec.task, at=""), predictions, errors, what)
         predictions = predict_records(self.predictor, self.spec, what, errors, nodes)
-        return as_predictions(self.spec.task, predictions, errors)
+        return as_predictions(self.spec.task, predictions, errors, what)
 
     def evaluate(self, data: Any = None, **options: Any) -> Evaluation:
         """Measure the model on every part of its data, or on other data.
@@ -260,7 +260,7 @@ class ExportedModel:
         """
         errors: list[IncidenceError] = []
         predictions = predict_records(self.graph, self.spec, what, errors, nodes)
-        return as_predictions(self.spec.task, predictions, errors)
+        return as_predictions(self.spec.task, predictions, errors, what)
 
     def evaluate(self, data: Any = None, **options: Any) -> Evaluation:
         """Raise an error: only the folder of a run knows the parts of its data.

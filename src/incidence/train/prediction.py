@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from incidence.data import Record, Task
 from incidence.data.node_tables import READER as GRAPH_TABLES
+from incidence.data.tables import RowError, is_frame, table_of
 from incidence.errors import IncidenceError, need
 from incidence.models import Predictor
 from incidence.structure.collate import collate
@@ -54,6 +56,7 @@ class Prediction(NamedTuple):
         properties: What else the file has about the example, by column.
         columns: What else the file has about each node, by column, if the entries are nodes.
         has_names: Whether tables call a row by its node, as for a graph from tables.
+        row: The number of the example in the table that it comes from, if it comes from one.
     """
 
     name: str
@@ -62,6 +65,7 @@ class Prediction(NamedTuple):
     properties: Mapping[str, str] = {}
     columns: Mapping[str, Sequence[str]] = {}
     has_names: bool = False
+    row: int | None = None
 
     def __repr__(self) -> str:
         """Return a line, however many entries there are."""
@@ -85,9 +89,11 @@ class Predictions(Sequence[Prediction]):
         task: Task,
         predictions: Sequence[Prediction],
         passed_over: Sequence[IncidenceError] = (),
+        frame: Any = None,
     ) -> None:
         self.task = task
         self._predictions, self.passed_over = list(predictions), list(passed_over)
+        self._frame = frame  # the data frame that was given, if it was one
 
     def __len__(self) -> int:
         return len(self._predictions)
@@ -98,7 +104,7 @@ class Predictions(Sequence[Prediction]):
     def __getitem__(self, item: slice) -> Predictions: ...
     def __getitem__(self, item: int | slice) -> Prediction | Predictions:
         if isinstance(item, slice):
-            return Predictions(self.task, self._predictions[item], self.passed_over)
+            return Predictions(self.task, self._predictions[item], self.passed_over, self._frame)
         return self._predictions[item]
 
     @property
@@ -131,9 +137,34 @@ class Predictions(Sequence[Prediction]):
         return table(self.task, self._predictions)
 
     def to_frame(self) -> Any:
-        """Return the same table as a data frame of pandas."""
+        """Return the same table as a data frame of pandas.
+
+        If a data frame was given, the result has its index and all of its rows. Where a row could
+        not be used, the prediction is missing, and the column `reason` says why.
+        """
         pandas = need("pandas", "a data frame", "pandas")
-        return pandas.read_csv(io.StringIO(self.csv()))
+        if self._frame is None:
+            return pandas.read_csv(io.StringIO(self.csv()))
+        reasons = self._reasons()
+        every = sorted([*self._predictions, *self._skipped(reasons)], key=_row_of)
+        table_of_all = pandas.read_csv(io.StringIO(table(self.task, every)))
+        rows = [_row_of(one) for one in every for _ in one.rows]
+        [reason] = unlike(["reason"], list(table_of_all.columns))
+        table_of_all[reason] = [reasons.get(row) for row in rows]
+        table_of_all.index = _labels(self._frame, rows)
+        return table_of_all
+
+    def _reasons(self) -> dict[int, str]:
+        """Return why rows of the data frame have no prediction, by row."""
+        return {error.row: str(error) for error in self.passed_over if isinstance(error, RowError)}
+
+    def _skipped(self, rows: Iterable[int]) -> list[Prediction]:
+        """Return a prediction of missing values for every row that has none."""
+        texts = table_of(self._frame)
+        missing = [[math.nan] * self.task.out_channels]
+        return [
+            Prediction(texts.places[row], missing, [""], texts.row(row), row=row) for row in rows
+        ]
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the table to a CSV file, atomically."""
@@ -152,6 +183,17 @@ class Predictions(Sequence[Prediction]):
         if self.passed_over:
             lines.append(f"{len(self.passed_over)} skipped, the first: {self.passed_over[0]}")
         return "\n".join(lines)
+
+
+def _row_of(prediction: Prediction) -> int:
+    assert prediction.row is not None  # predictions for a data frame have rows
+    return prediction.row
+
+
+def _labels(frame: Any, rows: Sequence[int]) -> Any:
+    """Return the labels of rows of a data frame; numbers for frames of polars."""
+    index = getattr(frame, "index", None)
+    return rows if index is None else index.take(rows)
 
 
 def predict(
@@ -192,17 +234,17 @@ def predict_queries(
     """
     completion = folder.load_known()
     predictions: list[Prediction] = []
-    for table, entries in queries_of(what, completion, errors):
+    for table, entries, numbers in queries_of(what, completion, errors):
         rows: list[list[float]] = [[] for _ in entries]
         for places, example in completion.ask(entries):
             values = predictor.predict(example.features, example.structure).tolist()
             for same, value in zip(places, values, strict=True):
                 for place in same:
                     rows[place] = value
-        name = Path(table.source).name
+        name = "" if is_frame(what) else f"{Path(table.source).name} "
         predictions += [
-            Prediction(f"{name} {place}", [row], [""], table.row(number))
-            for number, (place, row) in enumerate(zip(table.places, rows, strict=True))
+            Prediction(f"{name}{place}", [row], [""], table.row(k), row=numbers[k])
+            for k, (place, row) in enumerate(zip(table.places, rows, strict=True))
         ]
     return predictions
 
@@ -215,16 +257,23 @@ class Predicts(Protocol):
 
 
 def as_predictions(
-    task: Task, predictions: Sequence[Prediction], errors: Sequence[IncidenceError]
+    task: Task, predictions: Sequence[Prediction], errors: Sequence[IncidenceError], what: Any
 ) -> Predictions:
     """Return predictions, if there are any.
+
+    Args:
+        task: What is predicted.
+        predictions: The predictions.
+        errors: Why other examples were skipped.
+        what: What they are for: if it is a data frame, tables have its index.
 
     Raises:
         IncidenceError: There are none.
     """
     if not predictions:
         raise errors[0] if errors else IncidenceError("there is nothing to predict for.")
-    return Predictions(task, predictions, errors)
+    has_rows = is_frame(what) and all(one.row is not None for one in predictions)
+    return Predictions(task, predictions, errors, what if has_rows else None)
 
 
 def predict_records(
@@ -260,7 +309,9 @@ def _predict_batch(
     except IncidenceError as error:
         if len(some) > 1:
             return [p for one in some for p in _predict_batch(predictor, spec, [one], errors)]
-        errors.append(IncidenceError(f"{some[0].name}: {error}"))
+        problem, row_number = f"{some[0].name}: {error}", some[0].row
+        is_row = row_number is not None
+        errors.append(RowError(problem, row_number) if is_row else IncidenceError(problem))
         return []
     at = spec.task.at
     sizes = batch.structure.entry_ptr(at).diff().tolist() if at else [1] * len(some)
@@ -272,6 +323,7 @@ def _predict_batch(
             record.properties,
             record.columns if at == "i" else {},
             has_names=spec.reader == GRAPH_TABLES,
+            row=record.row,
         )
         for record, part in zip(some, rows.split(sizes), strict=True)
     ]
@@ -327,9 +379,14 @@ def _rows(task: Task, predictions: Sequence[Prediction]) -> list[list[object]]:
                 one.columns[key][number] if key in one.columns else one.properties.get(key, "")
                 for key in columns
             ]
-            best = [task.names[row.index(max(row))]] if is_class else []
+            best = [_best(task, row)] if is_class else []
             rows.append([*label[: len(first)], *texts, *best, *row])
     return rows
+
+
+def _best(task: Task, row: Sequence[float]) -> str:
+    """Return the most probable class; nothing where the row is missing."""
+    return "" if math.isnan(row[0]) else task.names[row.index(max(row))]
 
 
 def _first_columns(task: Task, predictions: Sequence[Prediction]) -> list[str]:
