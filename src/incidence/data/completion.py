@@ -6,7 +6,7 @@ An entry is never known and queried at once. What a trained model knows is saved
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -16,7 +16,9 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
+from incidence.data.columns import choose_targets, read_targets
 from incidence.data.dataset import Parts, Split
+from incidence.data.tables import TextTable
 from incidence.errors import IncidenceError
 from incidence.structure.collate import pack
 from incidence.structure.example import Example
@@ -124,6 +126,23 @@ class Completion(ABC):
     def baselines(self) -> Mapping[str, int]:
         """Predictors that need no training: for each, the feature of queried entries that it is."""
 
+    @property
+    def ranked(self) -> tuple[str, ...]:
+        """The names of the metrics of `rank`, the main one first; none for most kinds."""
+        return ()
+
+    def rank(
+        self, known: Tensor, rows: Tensor, score: Callable[[Example], Tensor]
+    ) -> dict[str, float]:
+        """Return how well a scorer ranks rows among all other candidates.
+
+        Args:
+            known: The rows that are known.
+            rows: The rows to rank.
+            score: Returns a score for every queried entry of an example.
+        """
+        return {}
+
     def example(self, known: Tensor, query: Tensor) -> Example:
         """Return the example in which some rows are known and some are queried, in their order.
 
@@ -131,11 +150,21 @@ class Completion(ABC):
             known: Rows that are known, as far as they can be.
             query: Rows that are queried.
         """
+        return self.example_of(known, self.rows.select(ROWS, query), self.target[query])
+
+    def example_of(self, known: Tensor, query: Structure, target: Tensor | None = None) -> Example:
+        """Return the example in which some rows are known, and entries are queried.
+
+        Args:
+            known: Rows that are known, as far as they can be.
+            query: The nodes with the queried entries, as `store` returns them; none is known.
+            target: A row for each queried entry, if it has targets.
+        """
         known = known[self.is_fact[known]]
         context = self.context
         index = {
-            f"{name}={self.pattern}": self.rows.select(ROWS, rows)[ROWS]
-            for name, rows in ((KNOWN, known), (QUERY, query))
+            f"{KNOWN}={self.pattern}": self.rows.select(ROWS, known)[ROWS],
+            f"{QUERY}={self.pattern}": query[ROWS],
         }
         structure = context.structure.with_index(index)
         features = context.features
@@ -144,7 +173,7 @@ class Completion(ABC):
             key = spelling.get(structure.resolve(key), key)
             features[key] = torch.cat([features[key], x], dim=1) if key in features else x
         non_empty = {key: x for key, x in features.items() if x.shape[1]}
-        return Example(structure, non_empty, {self.query: self.target[query]})
+        return Example(structure, non_empty, None if target is None else {self.query: target})
 
     def whole(self) -> Example:
         """Return the example in which everything is known and queried: for shapes and targets."""
@@ -236,6 +265,29 @@ class Completion(ABC):
                 key = tuple(sorted(entry)) if is_set else tuple(entry)
                 rows[place] = new.setdefault(key, len(wider.target) + len(new))
         return wider.with_rows(list(new)), rows
+
+    def are_known(self, entries: Sequence[Sequence[str]]) -> list[bool]:
+        """Return which entries, given by the names of their nodes, are facts."""
+        wider, rows = self._with_entries(entries)
+        facts: list[bool] = wider.is_fact[rows].tolist()
+        return facts
+
+    def with_facts(self, table: TextTable, entries: Sequence[Sequence[str]]) -> Self:
+        """Return the completion with further facts.
+
+        Args:
+            table: A table with a row for each.
+            entries: The names of the nodes of each row.
+        """
+        wider, rows = self._with_entries(entries)
+        target, is_fact = wider.target.clone(), wider.is_fact.clone()
+        target[rows] = self.targets_of(table)
+        is_fact[rows] = True
+        return replace(wider, target=target, is_fact=is_fact)
+
+    @abstractmethod
+    def targets_of(self, table: TextTable) -> Tensor:
+        """Return the targets of facts in a table, a row for each."""
 
     def new_names(self, entries: Sequence[Sequence[str]]) -> dict[str, list[str]]:
         """Return the names in entries that no node has, by sort."""
@@ -445,6 +497,16 @@ class Ratings(Completion):
     def baselines(self) -> Mapping[str, int]:
         """The prediction of damped means."""
         return {f"the damped means of {' and '.join(self.keys)}": 0}
+
+    def targets_of(self, table: TextTable) -> Tensor:
+        """Return the numbers of a table, in the only column that is no key, or in one of usual name.
+
+        Raises:
+            IncidenceError: It is not clear which column has them.
+        """
+        used = [name for name in table.columns if name.strip().lower() in map(str.lower, self.keys)]
+        [name] = choose_targets(table, (), used)
+        return read_targets(table.source, {name: table[name]}, "regression")[1]
 
     def features(self, structure: Structure, known: Tensor) -> dict[str, Tensor]:
         """Return biases and counts of nodes, and the prediction of damped means with its terms.

@@ -178,6 +178,7 @@ class DataSet:
             queried, such as ratings. `examples` then has one example, in which everything is known
             and queried, and `columns` name the rows.
         has_drawn_parts: Whether the splits were drawn at random, as the data defines none.
+        has_drawn_validation: Whether a validation part was drawn in splits that the data defines.
     """
 
     name: str
@@ -195,6 +196,7 @@ class DataSet:
     passed_over: tuple[str, ...] = ()
     completion: Completion | None = None
     has_drawn_parts: bool = False
+    has_drawn_validation: bool = False
 
     def __repr__(self) -> str:
         """Return a line, however large the data is."""
@@ -290,7 +292,7 @@ class DataSet:
         if not validation:
             return data
         held = tuple(held_out(split, classes, validation, seed, numbers) for split in splits)
-        return replace(data, splits=held)
+        return replace(data, splits=held, has_drawn_validation=True)
 
     def _classes(self) -> Tensor:
         """Return the class of every row, [rows]; zeros where the task has no classes of rows."""
@@ -305,6 +307,11 @@ class DataSet:
         else:
             has_target = torch.stack([one.any() for one in known])  # (rows,)
         return has_target.nonzero()[:, 0]
+
+    def gives_validation(self, split: Split) -> bool:
+        """Return whether the data itself defines the validation part of a split."""
+        is_drawn = self.has_drawn_parts or self.has_drawn_validation
+        return len(split.validation) > 0 and not is_drawn
 
     def parts(self, split: Split | int = 0) -> Parts:
         """Return the examples of the three parts of a split, or of the split of that number.

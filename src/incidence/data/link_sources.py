@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from os import PathLike
 from os.path import exists, expanduser
 from pathlib import Path
@@ -10,7 +11,14 @@ from typing import Any
 
 import torch
 
-from incidence.data.columns import as_features, columns_of, find_column, is_split, read_parts
+from incidence.data.columns import (
+    PARTS,
+    as_features,
+    columns_of,
+    find_column,
+    is_split,
+    read_parts,
+)
 from incidence.data.completion import FOLDS
 from incidence.data.dataset import DataSet
 from incidence.data.dataset_builder import with_floats
@@ -21,14 +29,24 @@ from incidence.data.pair_tables import are_measured, features_of_nodes, read_pai
 from incidence.data.pyg import MASKS, graphs_of, is_pyg
 from incidence.data.table_kinds import NODE_TABLES, beside, read_any, tables_of
 from incidence.data.tables import (
+    SUFFIXES,
     Line,
     TextTable,
     are_frames,
     is_frame,
     is_table,
+    join_parts,
     open_text,
+    read_table,
     sorted_names,
     without_comment,
+)
+from incidence.data.triples import (
+    NEGATIVES,
+    TripleColumns,
+    find_triples,
+    triples_of,
+    with_header,
 )
 from incidence.errors import IncidenceError, shown
 from incidence.geometry.convert.pyg_graphs import NO_TARGET
@@ -38,6 +56,7 @@ from incidence.structure.structure import Structure
 __all__ = ["load_links"]
 
 _OPTIONS = ("nodes", "directed", "hyperedges", "keys", "links", "negatives", "folds")
+_TEXTS = (".txt", ".dat", ".data", ".tab", ".nt")
 _MANY_ROWS = 20  # so many rows without a node in both columns have nodes of two sorts
 
 
@@ -61,13 +80,61 @@ def load_links(what: Any, load: Callable[[Any], DataSet], seed: int = 0, **optio
     unknown = next((name for name in options if name not in _OPTIONS), None)
     if unknown is not None:
         raise IncidenceError(f"links have no option `{unknown}`: they take {', '.join(_OPTIONS)}.")
+    folds = _whole_number(options, "folds", FOLDS, least=2)
+    triples = _triples_in(what, options)
+    if triples is not None:
+        negatives = _whole_number(options, "negatives", NEGATIVES, least=1)
+        return triples_of(*triples, negatives=negatives, folds=folds, seed=seed)
     return links_of(
         _graph_of(what, load, options),
         links=options.get("links"),
         negatives=_whole_number(options, "negatives", 1, least=1),
-        folds=_whole_number(options, "folds", FOLDS, least=2),
+        folds=folds,
         seed=seed,
     )
+
+
+def _triples_in(
+    what: Any, options: Mapping[str, Any]
+) -> tuple[str, TextTable, TripleColumns] | None:
+    """Return the name of the data, its table of typed triples, and the columns; None if none."""
+    if "hyperedges" in options or options.get("directed"):
+        return None
+    tables: dict[str, TextTable] = {}
+    if isinstance(what, (str, PathLike)) and exists(expanduser(what)):
+        path = Path(expanduser(what)).resolve()
+        name = path.name.partition(".")[0]
+        tables = _tables_of_triples(path)
+        tables = {key: with_header(table, tables.values()) for key, table in tables.items()}
+    elif are_frames(what):
+        name, tables = "frame", tables_of(what)
+    if len(tables) > 1 and all(key.lower() in PARTS for key in tables):
+        tables = {name: join_parts(tables)}
+    if len(tables) != 1:
+        return None
+    given = options.get("keys") or ()
+    [table] = tables.values()
+    columns = find_triples(table, [given] if isinstance(given, str) else list(given))
+    return None if columns is None else (name, table, columns)
+
+
+def _tables_of_triples(path: Path) -> dict[str, TextTable]:
+    """Return the tables of a file, or of the parts in a folder, with unnamed columns."""
+    files = [path]
+    if path.is_dir():
+        texts = (*SUFFIXES, *_TEXTS)
+        every = [file for file in sorted(path.iterdir()) if file.name.lower().endswith(texts)]
+        files = [file for file in every if file.name.partition(".")[0].lower() in PARTS]
+        files = files or [file for file in every if is_table(file)]
+    elif not path.name.lower().endswith((*SUFFIXES, *_TEXTS)):
+        return {}
+    tables = {}
+    for file in files:
+        # lines of different lengths are no triples, and are read otherwise
+        with suppress(IncidenceError):
+            table = read_table(file, has_names=lambda first, others: False)
+            tables[file.name.partition(".")[0]] = table
+    return tables if len(tables) == len(files) else {}
 
 
 def _whole_number(options: Mapping[str, Any], name: str, default: int, least: int) -> int:

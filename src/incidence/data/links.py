@@ -18,6 +18,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.data.completion import FOLDS, KNOWN, QUERY, ROWS, Completion
 from incidence.data.dataset import DataSet, Task
 from incidence.data.splitting import splits_of
+from incidence.data.tables import TextTable
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
 from incidence.structure.incidences import incidences
@@ -179,6 +180,10 @@ class Links(Completion):
         """Return the completion with further links, which do not exist."""
         wider = self.with_rows(links)
         return replace(wider, target=wider.target.clamp(min=0))
+
+    def targets_of(self, table: TextTable) -> Tensor:
+        """Return ones: the links of a table exist."""
+        return torch.ones(len(table), dtype=torch.long)
 
     def columns(self) -> dict[str, list[str]]:
         """Return the names of the nodes of every link, by key."""

@@ -59,7 +59,8 @@ Predict with a trained network. WHAT is any number of:
   examples    .npz files that the library saved
   folders     all files in them that the model reads, also in folders inside
   data sets   by name, as in `incidence train --data NAME`
-  pairs       for models of ratings and links: .csv with a row for each pair
+  pairs       for models of ratings, links and triples: .csv with a row for each
+              pair; with a column less, as of users alone, the best candidates
   a graph     for models of nodes: edges.csv with --nodes nodes.csv, a folder
               with both, or .npz with arrays; its columns are those of training
 
@@ -74,6 +75,7 @@ examples:
   incidence predict runs/solubility-1 "CCO" "c1ccccc1O"
   incidence predict runs/shapes-1 meshes/ --out predicted.csv
   incidence predict runs/papers-1 edges.csv --nodes nodes.csv    another graph
+  incidence predict runs/ratings-1 users.csv --top 5     movies for each user
   incidence predict model.onnx molecules.sdf             after incidence export
 """
 _EVALUATE = """\
@@ -183,6 +185,16 @@ def predict_flags(command: argparse.ArgumentParser) -> None:
         "files", nargs="+", metavar="WHAT", help="files, folders, SMILES or names of data sets"
     )
     command.add_argument("--nodes", metavar="CSV", help="table of nodes, beside a table of edges")
+    command.add_argument(
+        "--known", metavar="CSV", help="table of further known ratings or links, as of a new user"
+    )
+    command.add_argument(
+        "--top",
+        type=int,
+        default=10,
+        metavar="N",
+        help="best candidates for a row that leaves one column open (default 10)",
+    )
     command.add_argument("--json", action="store_true", help=_JSON)
     command.add_argument(
         "--out", metavar="CSV", help="file for the predictions (default: print them)"
@@ -374,7 +386,12 @@ def _predict(arguments: argparse.Namespace) -> str:
         from incidence.train.run_folder import write
     errors: list[IncidenceError] = []
     task, predictions = predict(
-        Path(arguments.run_folder), arguments.files, errors, nodes=arguments.nodes
+        Path(arguments.run_folder),
+        arguments.files,
+        errors,
+        nodes=arguments.nodes,
+        known=arguments.known,
+        top=arguments.top,
     )
     _print_skipped(arguments, errors)
     if not predictions:

@@ -150,7 +150,10 @@ class Config:
         None,
         "data",
         "main metric (default: rmse for numbers, accuracy for classes, auc for labels and links)",
-        among=("accuracy", "ap", "auc", "hits@10", "hits@50", "rmse", "mae"),
+        among=(
+            *("accuracy", "ap", "auc", "rmse", "mae"),
+            *("hits@1", "hits@3", "hits@10", "hits@50", "mrr", "recall@10", "ndcg@10"),
+        ),
     )
     reader: str | None = _option(
         None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from math import nan
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from incidence.data import DataSet, Parts, Split, Task, load
+from incidence.data.completion import Completion
 from incidence.errors import IncidenceError
 from incidence.models import Predictor
 from incidence.structure.collate import collate
@@ -64,8 +66,19 @@ def evaluate(
         for name, examples, rows in zip(Split._fields, parts, data.order(split), strict=True)
         if examples
     }
+    if data.completion is not None and data.completion.ranked:
+        for name, rows in zip(Split._fields, split, strict=True):
+            if name in scored:
+                scored[name] = scorer.with_ranks(scored[name], _known_for(name, split), rows)
     rest = data.rest(split)
     return Evaluation(data, scored, scorer.score(rest, data.others(split)) if rest else None)
+
+
+def _known_for(part: str, split: Split) -> Tensor | None:
+    """Return the rows that are known when a part is predicted; training is not ranked."""
+    if part == "train":
+        return None
+    return split.train if part == "validation" else torch.cat([split.train, split.validation])
 
 
 class _Scorer(NamedTuple):
@@ -105,6 +118,26 @@ class _Scorer(NamedTuple):
         score = Score(_metrics(task, predicted, target), baseline)
         return Scored(predicted, target, score, places, self._by_target(predicted, target))
 
+    def with_ranks(self, scored: Scored, known: Tensor | None, rows: Tensor) -> Scored:
+        """Return the scores of a part with metrics of ranks among all candidates."""
+        completion = self.data.completion
+        assert completion is not None  # nothing else has ranks
+        ours, blind = scored.metrics, scored.baseline
+        if known is None:
+            nothing = dict.fromkeys(completion.ranked, nan)
+            return replace(scored, score=Score({**nothing, **ours}, {**nothing, **blind}))
+
+        def score(example: Example) -> Tensor:
+            return self.predictor.predict(example.features, example.structure)[:, -1]
+
+        ranks = completion.rank(known, rows, score)
+        others = [
+            completion.rank(known, rows, partial(_baseline_score, completion, name))
+            for name in completion.baselines
+        ]
+        best = {name: max(one[name] for one in others) for name in ranks}
+        return replace(scored, score=Score({**ranks, **ours}, {**best, **blind}))
+
     def _by_target(self, predicted: Tensor, target: Tensor) -> dict[str, Score]:
         """Return the metrics of each number or label alone, if there are several."""
         task = self.data.task
@@ -134,6 +167,10 @@ class _Scorer(NamedTuple):
             guesses = [torch.stack([-x, x], 1) if is_class else x[:, None] for x in columns]
         scores = [_metrics(task, guess, target)[metric] for guess in guesses]
         return max(scores) if metric in HIGHER else min(scores)
+
+
+def _baseline_score(completion: Completion, name: str, example: Example) -> Tensor:
+    return completion.baseline(example)[name]
 
 
 def _best_constant(task: Task, trained: Tensor, count: int, metric: str) -> Tensor:

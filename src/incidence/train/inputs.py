@@ -57,6 +57,7 @@ __all__ = [
     "load_options",
     "queries_of",
     "records_of",
+    "with_facts",
     "with_targets_of_model",
 ]
 
@@ -314,11 +315,14 @@ class Queries(NamedTuple):
         table: The rows.
         entries: The names of the nodes of each row.
         rows: The number of each row in the table that was given.
+        are_candidates: Whether rows are all candidates for the rows of a table that leaves one key
+            open.
     """
 
     table: TextTable
     entries: list[list[str]]
     rows: list[int]
+    are_candidates: bool = False
 
 
 def queries_of(what: Any, completion: Completion, errors: _Errors) -> Iterator[Queries]:
@@ -333,13 +337,69 @@ def queries_of(what: Any, completion: Completion, errors: _Errors) -> Iterator[Q
     for one in several:
         try:
             table = _table_of_queries(one, completion)
-            queries = _valid(table, _entries(table, completion), completion, errors)
+            open_key = _open_key(table, completion)
+            if open_key is None:
+                queries = _valid(table, _entries(table, completion), completion, errors)
+            else:
+                queries = _candidates(table, open_key, completion, errors)
         except IncidenceError as error:
             errors.append(error)
         else:
             if queries.entries:
                 _warn_of_unknown(queries, completion)
                 yield queries
+
+
+def _open_key(table: TextTable, completion: Completion) -> int | None:
+    """Return the number of the only key that a table lacks; None if it lacks none or several."""
+    lower = {name.strip().lower() for name in table.columns}
+    lacking = [k for k, key in enumerate(completion.keys) if key.strip().lower() not in lower]
+    is_one = table.has_names and len(lacking) == 1 < len(completion.keys)
+    return lacking[0] if is_one else None
+
+
+def _candidates(
+    table: TextTable, open_key: int, completion: Completion, errors: _Errors
+) -> Queries:
+    """Return every row with each name that its open key may have, without known entries."""
+    keys = completion.keys
+    every = completion.names[completion.sorts_of(len(keys))[open_key]]
+    wide = {name: [text for text in texts for _ in every] for name, texts in table.columns.items()}
+    wide[keys[open_key]] = [name for _ in table.places for name in every]
+    places = [place for place in table.places for _ in every]
+    candidates = replace(table, columns=wide, places=places)
+    entries = _entries(candidates, completion)
+    has_one_sort = len(set(completion.sorts_of(len(keys)))) == 1
+    is_new = [
+        len(set(entry)) == len(entry) or not has_one_sort
+        for entry in entries
+    ]
+    known = completion.are_known(entries)
+    rows = [k for k in range(len(entries)) if is_new[k] and not known[k]]
+    left = _valid(candidates.only(rows), [entries[k] for k in rows], completion, errors)
+    numbers = [rows[k] // len(every) for k in left.rows]
+    return Queries(left.table, left.entries, numbers, are_candidates=True)
+
+
+def with_facts(completion: Completion, what: Any, errors: _Errors) -> Completion:
+    """Return the completion with further facts, such as the ratings of a new user.
+
+    Args:
+        completion: What the model knows.
+        what: The path of a table, a data frame, or a list of such; None for nothing.
+        errors: Collects the errors of what cannot be read.
+
+    Raises:
+        IncidenceError: A table of ratings lacks their numbers.
+    """
+    if what is None:
+        return completion
+    several = [what] if isinstance(what, (str, PathLike)) or is_frame(what) else list(what)
+    for one in several:
+        table = _table_of_queries(one, completion)
+        facts = _valid(table, _entries(table, completion), completion, errors)
+        completion = completion.with_facts(facts.table, facts.entries)
+    return completion
 
 
 def _table_of_queries(what: Any, completion: Completion) -> TextTable:

@@ -24,9 +24,11 @@ __all__ = [
     "is_worse",
     "metrics_of",
     "update",
+    "watched_metric",
 ]
 
-HIGHER = frozenset({"accuracy", "ap", "auc", "hits@10", "hits@50"})
+_SHARES = frozenset({"accuracy", "ap", "auc", *(f"hits@{k}" for k in (1, 3, 10, 50)), "recall@10"})
+HIGHER = _SHARES | {"mrr", "ndcg@10"}
 """Metrics that are better the higher they are."""
 
 
@@ -34,7 +36,7 @@ def format_metric(value: float, metric: str) -> str:
     """Return a metric for people: in percent, or with four digits; `none` for NaN."""
     if isnan(value):
         return "none"
-    return f"{100 * value:.1f} %" if metric in HIGHER else f"{value:.4g}"
+    return f"{100 * value:.1f} %" if metric in _SHARES else f"{value:.4g}"
 
 
 def is_worse(value: float, other: float, metric: str) -> bool:
@@ -51,6 +53,17 @@ def metrics_of(task: Task, is_shared: bool = False) -> torchmetrics.MetricCollec
     """
     made = {name: make(sync_on_compute=is_shared) for name, make in _makers(task).items()}
     return torchmetrics.MetricCollection(made, compute_groups=False)
+
+
+def watched_metric(task: Task, metric: str) -> str:
+    """Return the metric of a task that is computed in every epoch in place of a main metric.
+
+    It is the main metric, unless that is one of ranks among all candidates, which takes long.
+    """
+    known = _makers(task)
+    if metric in known:
+        return metric
+    return "ap" if "ap" in known else next(iter(known))
 
 
 def _makers(task: Task) -> dict[str, Callable[..., Any]]:

@@ -25,8 +25,10 @@ from incidence.train.export import SUFFIXES, ExportedGraph, load_exported
 from incidence.train.inputs import data_for_model, has_named_columns
 from incidence.train.model_spec import ModelSpec
 from incidence.train.prediction import (
+    TOP,
     Predictions,
     as_predictions,
+    assert_no_facts,
     predict_queries,
     predict_records,
 )
@@ -101,7 +103,9 @@ class Model:
         except (OSError, ValueError, TypeError, csv.Error):  # a missing or damaged file
             return []
 
-    def predict(self, what: Any, nodes: Any = None) -> Predictions:
+    def predict(
+        self, what: Any, nodes: Any = None, *, known: Any = None, top: int = TOP
+    ) -> Predictions:
         """Predict for anything that `inc.data.load` takes, with targets or without.
 
         Args:
@@ -111,6 +115,10 @@ class Model:
                 labels of nodes takes the tables of another graph: a folder with `edges.csv` and
                 `nodes.csv`, data frames by these names, or a table of edges.
             nodes: A table of nodes, as a path or a data frame, beside a table of edges.
+            known: For models of ratings, links or triples, a table of further facts, such as the
+                ratings of a new user.
+            top: For these models, a table without one of the key columns, as of users alone, gets
+                that many of the best candidates for each row. Known ones are left out.
 
         Returns:
             A prediction for each example, and why other examples were skipped.
@@ -120,8 +128,9 @@ class Model:
         """
         errors: list[IncidenceError] = []
         if self.spec.is_completion:
-            predictions = predict_queries(self.predictor, self.folder, what, errors)
+            predictions = predict_queries(self.predictor, self.folder, what, errors, known, top)
             return as_predictions(replace(self.spec.task, at=""), predictions, errors, what)
+        assert_no_facts(known)
         predictions = predict_records(self.predictor, self.spec, what, errors, nodes)
         return as_predictions(self.spec.task, predictions, errors, what)
 

@@ -12,6 +12,7 @@ import torch
 from incidence.data.completion import Ratings
 from incidence.data.dataset import Task
 from incidence.data.links import Links
+from incidence.data.triples import Triples
 from incidence.errors import IncidenceError, shown
 from incidence.limits import assert_size, parse_json
 from incidence.models import Predictor, assert_has, make, read_channels, settings_of
@@ -21,7 +22,7 @@ __all__ = ["COMPLETIONS", "ModelSpec", "are_plain_numbers", "in_one_line", "prob
 
 _FORMAT = 1
 _MOST_NAMES = 5  # targets in a description
-COMPLETIONS = {one.kind: one for one in (Ratings, Links)}
+COMPLETIONS = {one.kind: one for one in (Ratings, Links, Triples)}
 """What completes entries that it knows, by the reader of such data."""
 
 

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import groupby, islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, overload
@@ -24,21 +24,25 @@ from incidence.structure.collate import collate
 from incidence.structure.example import Example
 from incidence.structure.structure import Structure
 from incidence.train.export import SUFFIXES, ExportedGraph, load_exported
-from incidence.train.inputs import queries_of, records_of
+from incidence.train.inputs import queries_of, records_of, with_facts
 from incidence.train.model_spec import ModelSpec
 from incidence.train.run_folder import RunFolder, csv_text, unlike, write
 
 __all__ = [
+    "TOP",
     "Prediction",
     "Predictions",
     "as_json",
     "as_predictions",
+    "assert_no_facts",
     "predict",
     "predict_queries",
     "predict_records",
     "table",
 ]
 
+TOP = 10
+"""How many of the best candidates a row gets that leaves one column open."""
 _TOGETHER = 64  # examples in a batch
 # For exported files with products, which make arrays of all joined rows: 42,875 for all pairs of 35
 # nodes.
@@ -197,7 +201,12 @@ def _labels(frame: Any, rows: Sequence[int]) -> Any:
 
 
 def predict(
-    run: Path, files: Iterable[Path | str], errors: list[IncidenceError], nodes: Any = None
+    run: Path,
+    files: Iterable[Path | str],
+    errors: list[IncidenceError],
+    nodes: Any = None,
+    known: Any = None,
+    top: int = TOP,
 ) -> tuple[Task, list[Prediction]]:
     """Return the task, and predictions for all examples in some files, in order.
 
@@ -207,9 +216,11 @@ def predict(
         files: Files, folders of them, or whatever else `Model.predict` takes.
         errors: Collects the errors of what cannot be read or does not fit the model.
         nodes: A table of nodes beside a table of edges, for models of nodes.
+        known: Tables of further ratings or links that are known.
+        top: How many of the best candidates a row gets that leaves one column open.
 
     Raises:
-        IncidenceError: The run has no model.
+        IncidenceError: The run has no model, or known is given to a model of another kind.
     """
     if run.suffix in SUFFIXES:
         graph = load_exported(run)
@@ -217,24 +228,50 @@ def predict(
     folder = RunFolder.open(run)
     predictor, spec = folder.load()
     if spec.is_completion:
-        return replace(spec.task, at=""), predict_queries(predictor, folder, list(files), errors)
+        what = list(files)
+        found = predict_queries(predictor, folder, what, errors, known, top)
+        return replace(spec.task, at=""), found
+    assert_no_facts(known)
     return spec.task, predict_records(predictor, spec, list(files), errors, nodes)
 
 
+def assert_no_facts(known: Any) -> None:
+    """Refuse facts for a model that knows none.
+
+    Raises:
+        IncidenceError: There are some.
+    """
+    if known is not None:
+        raise IncidenceError(
+            "only models of ratings, links and triples know facts, and this is none: leave out"
+            " `known`."
+        )
+
+
 def predict_queries(
-    predictor: Predictor, folder: RunFolder, what: Any, errors: list[IncidenceError]
+    predictor: Predictor,
+    folder: RunFolder,
+    what: Any,
+    errors: list[IncidenceError],
+    known: Any = None,
+    top: int = TOP,
 ) -> list[Prediction]:
-    """Return a prediction for each row of tables, by a model of ratings or links.
+    """Return a prediction for each row of tables, by a model of ratings, links or triples.
+
+    A row that leaves one of the keys open gets its best candidates, without those that are known.
 
     Args:
         predictor: The network.
         folder: The folder of its run.
         what: Paths of tables, or data frames.
         errors: Collects the errors of what cannot be read.
+        known: Tables with further facts, such as the ratings of a new user.
+        top: How many of the best candidates.
     """
-    completion = folder.load_known()
+    completion = with_facts(folder.load_known(), known, errors)
     predictions: list[Prediction] = []
-    for table, entries, numbers in queries_of(what, completion, errors):
+    for queries in queries_of(what, completion, errors):
+        table, entries, numbers, _ = queries
         rows: list[list[float]] = [[] for _ in entries]
         for places, example in completion.ask(entries):
             values = predictor.predict(example.features, example.structure).tolist()
@@ -242,11 +279,22 @@ def predict_queries(
                 for place in same:
                     rows[place] = value
         name = "" if is_frame(what) else f"{Path(table.source).name} "
-        predictions += [
+        predicted = [
             Prediction(f"{name}{place}", [row], [""], table.row(k), row=numbers[k])
             for k, (place, row) in enumerate(zip(table.places, rows, strict=True))
         ]
+        predictions += _best_candidates(predicted, top) if queries.are_candidates else predicted
     return predictions
+
+
+def _best_candidates(predictions: Sequence[Prediction], top: int) -> list[Prediction]:
+    """Return the best predictions of every row of the table, with their ranks."""
+    best: list[Prediction] = []
+    for _, some in groupby(predictions, key=_row_of):
+        ordered = sorted(some, key=lambda one: -one.rows[0][-1])[:top]
+        for rank, one in enumerate(ordered, 1):
+            best.append(one._replace(properties={**one.properties, "rank": str(rank)}))
+    return best
 
 
 class Predicts(Protocol):
@@ -309,9 +357,8 @@ def _predict_batch(
     except IncidenceError as error:
         if len(some) > 1:
             return [p for one in some for p in _predict_batch(predictor, spec, [one], errors)]
-        problem, row_number = f"{some[0].name}: {error}", some[0].row
-        is_row = row_number is not None
-        errors.append(RowError(problem, row_number) if is_row else IncidenceError(problem))
+        problem, number = f"{some[0].name}: {error}", some[0].row
+        errors.append(IncidenceError(problem) if number is None else RowError(problem, number))
         return []
     at = spec.task.at
     sizes = batch.structure.entry_ptr(at).diff().tolist() if at else [1] * len(some)

@@ -214,7 +214,8 @@ def _with_parts(data: DataSet, config: Config) -> DataSet:
 def _assert_learnable(data: DataSet, config: Config) -> None:
     """Refuse data for another task than the given one, and targets that are all the same."""
     task = data.task
-    kind = "links" if task.ranks else task.kind
+    are_links = data.completion is not None and task.kind == "classification"
+    kind = "links" if are_links else task.kind
     general = "classification" if kind == "multilabel" else kind
     if config.task not in (None, kind, general):
         raise IncidenceError(
@@ -237,10 +238,14 @@ def _assert_learnable(data: DataSet, config: Config) -> None:
 
 
 def _recipe(data: DataSet, split: Split, config: Config) -> dict[str, Any]:
-    """Return the options that fit the data; those of a named data set win."""
+    """Return the options that fit the data; those of a named data set win.
+
+    A validation part that the data defines decides which epoch is saved.
+    """
     named = DATA_SETS[config.data].recipe if config.data in DATA_SETS else {}
     of_reader = RECIPES[data.reader] if data.reader in _WITH_RECIPE else preset_recipe(data)
-    return {**of_reader, **transductive_recipe(data, split), **named}
+    watched = {"keep": "best"} if data.gives_validation(split) else {}
+    return {**of_reader, **watched, **transductive_recipe(data, split), **named}
 
 
 def _lift(config: Config, data: DataSet) -> Lift:

@@ -153,7 +153,8 @@ def with_metric(data: DataSet, metric: str) -> DataSet:
     Raises:
         IncidenceError: Its task has no such metric.
     """
-    known = [str(name) for name in metrics_of(data.task)]
+    ranked = () if data.completion is None else data.completion.ranked
+    known = [*ranked, *map(str, metrics_of(data.task))]
     if metric not in known:
         raise IncidenceError(
             f"the metrics of {data.name!r} are {', '.join(known)}; got {metric!r}."

@@ -26,7 +26,7 @@ from incidence.structure.example import Example
 from incidence.train.batches import ExampleBatches, Order, loader, seed_of
 from incidence.train.checkpoint import AtomicCheckpointIO
 from incidence.train.launch import is_first
-from incidence.train.metrics import HIGHER, metrics_of, update
+from incidence.train.metrics import HIGHER, metrics_of, update, watched_metric
 from incidence.train.prepare import Experiment
 from incidence.train.run_folder import RunFolder, csv_text, write
 
@@ -76,7 +76,7 @@ def _watchers(experiment: Experiment, folder: RunFolder) -> Iterator[Callback]:
             "--keep best and --patience need a validation part: add --validation 0.1."
         )
     watched: dict[str, Any] = {
-        "monitor": f"validation_{metric}",
+        "monitor": f"validation_{watched_metric(experiment.data.task, metric)}",
         "mode": "max" if metric in HIGHER else "min",
     }
     one_file: dict[str, Any] = {"save_on_train_epoch_end": True, "enable_version_counter": False}
