@@ -4,12 +4,15 @@ never among what is seen.
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
 import incidence as inc
 from incidence.data import Split, load
 from incidence.data.completion import Ratings, damped_means, read_completion, write_completion
+from incidence.data.tables import TextTable
 from incidence.errors import IncidenceError
 
 RATINGS = "user,movie,rating\nann,Jaws,5\nann,Alien,3\nbob,Jaws,1\ncem,Alien,\nbob,Psycho,2\n"
@@ -347,3 +350,40 @@ def test_what_a_model_knows_is_written_and_read(tmp_path):
         IncidenceError, match="is not what a model of ratings or links knows, or it is damaged"
     ):
         read_completion(tmp_path / "known.npz", {"ratings": Ratings})
+
+
+def test_the_best_items_of_users_are_counted_as_one_by_one(tmp_path):
+    lines = [f"u{u},m{m},{1 + (u * m) % 5}" for u in range(9) for m in range(14) if (u + m) % 3]
+    (tmp_path / "r.csv").write_text("\n".join(["user,movie,rating", *lines]))
+    completion = load(tmp_path / "r.csv", "rating").completion
+    generator = torch.Generator().manual_seed(0)
+    known, rows = torch.randperm(len(completion.target), generator=generator).split([50, 34])
+    value = torch.rand(9, 14, generator=generator)
+    found = completion.rank(known, rows, lambda x: value[tuple(x.structure["query"])])
+    index, target = completion.rows["rows"].T.tolist(), completion.target[:, 0]
+    mean = target[known].mean()
+    seen = {tuple(index[k]) for k in known.tolist()}
+    gains, recalls = [], []
+    for user in range(9):
+        liked = [index[k][1] for k in rows.tolist() if index[k][0] == user and target[k] >= mean]
+        if not liked:
+            continue
+        left = [item for item in range(14) if (user, item) not in seen]
+        best = sorted(left, key=lambda item: -value[user, item])[:10]
+        gain = sum((item in liked) / math.log2(k + 2) for k, item in enumerate(best))
+        gains.append(gain / sum(1 / math.log2(k + 2) for k in range(min(10, len(liked)))))
+        recalls.append(len(set(best) & set(liked)) / len(liked))
+    assert found["ndcg@10"] == pytest.approx(sum(gains) / len(gains))
+    assert found["recall@10"] == pytest.approx(sum(recalls) / len(recalls))
+
+
+def test_further_facts_are_known_and_change_what_is_predicted_for_a_new_user(tmp_path):
+    lines = [f"u{u},m{m},{1 + (u * m) % 5}" for u in range(5) for m in range(6)]
+    (tmp_path / "r.csv").write_text("\n".join(["user,movie,rating", *lines]))
+    completion = load(tmp_path / "r.csv", "rating").completion
+    entries = [["zoe", "m1"], ["u1", "m1"]]
+    table = TextTable("t", {"user": ["zoe", "u1"], "stars": ["5", "2"]}, ["line 2", "line 3"])
+    wider = completion.with_facts(table, entries)
+    assert completion.are_known([*entries, ["zoe", "m2"]]) == [False, True, False]
+    assert wider.are_known([*entries, ["zoe", "m2"]]) == [True, True, False]
+    assert wider.target[wider.is_fact].sum() == completion.target.sum() + 5  # (1 * 1) % 5 + 1 is 2

@@ -66,7 +66,7 @@ def test_folders_of_parts_frames_and_named_columns_are_triples(tmp_path):
 @pytest.mark.parametrize(
     "text",
     [
-        "a b c\nb c d\na c d\nd e f\nf a b\n",  # sets: names of the second column are those of others
+        "a b c\nb c d\na c d\nd e f\nf a b\n",  # sets
         "a b 0.5\nb c 1\nc d 2\nd e 2\n",  # weights
         "a 1 b\nb 2 c\nc 1 a\na 2 b\n",  # numbers between two nodes
     ],

@@ -19,6 +19,7 @@ from incidence.data import Task
 from incidence.errors import IncidenceError
 from incidence.train import resume, train
 from incidence.train.evaluation import Evaluation
+from incidence.train.prediction import assert_no_facts
 from tests.train.small_runs import as_scored
 
 
@@ -120,6 +121,31 @@ def test_new_pairs_are_predicted_wherever_the_folder_is(run, tmp_path, capsys):
     ]
     liked, other, new = (float(row["predicted rating"]) for row in rows)
     assert 2 <= other < 2.4 < new < 3.6 < liked <= 4  # nothing is known of what zoe likes
+
+
+def test_a_table_of_users_gets_the_best_movies_that_they_have_not_rated(run, tmp_path, capsys):
+    (tmp_path / "users.csv").write_text("user,city\nu2,Rome\nu3,Bonn\nzoe,Oslo\n")
+    (tmp_path / "new.csv").write_text("user,movie,stars\nzoe,m1,4\nzoe,m3,4\nzoe,m2,2\n")
+    words = [str(tmp_path / "users.csv"), "--known", str(tmp_path / "new.csv"), "--top", "3"]
+    assert main(["predict", str(run), *words]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["user"] for row in rows] == ["u2"] * 3 + ["u3"] * 3 + ["zoe"] * 3
+    assert [row["rank"] for row in rows] == ["1", "2", "3"] * 3
+    assert {row["city"] for row in rows if row["user"] == "u3"} == {"Bonn"}
+    lines = (run.parent / "ratings.csv").read_text().splitlines()
+    known = {tuple(row[:2]) for row in csv.reader(lines)}
+    known |= {("zoe", movie) for movie in ("m1", "m2", "m3")}
+    assert not known & {(row["user"], row["movie"]) for row in rows}
+    for name in ("u2", "u3", "zoe"):
+        numbers = [float(row["predicted rating"]) for row in rows if row["user"] == name]
+        assert numbers == sorted(numbers, reverse=True)
+    odd = [int(row["movie"][1:]) % 2 for row in rows if row["user"] == "u2"]
+    assert sum(odd) >= 2  # who likes movies of the other kind
+
+
+def test_only_models_that_complete_facts_take_further_ones():
+    with pytest.raises(IncidenceError, match=r"only models of ratings, links and triples"):
+        assert_no_facts("ratings.csv")
 
 
 def test_a_model_predicts_for_frames_and_says_what_it_needs(run):

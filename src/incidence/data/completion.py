@@ -421,6 +421,19 @@ def _from_arrays(arrays: Mapping[str, Any], kinds: Mapping[str, type[Completion]
 
 
 DAMPING, _SWEEPS = 5.0, 4
+TOP = 10
+"""How many of the best items of a user count."""
+_MOST_CANDIDATES = 1 << 22  # pairs that are scored for ranks
+_MOST_TOGETHER = 1 << 16  # pairs that are scored at once
+
+
+def _table_of(pairs: Tensor, users: Tensor, num_items: int) -> Tensor:
+    """Return which pairs there are of some users, (users, items)."""
+    is_theirs = torch.isin(pairs[0], users)
+    rows = torch.searchsorted(users, pairs[0][is_theirs])  # users ascend
+    table = torch.zeros(len(users), num_items, dtype=torch.bool)
+    table[rows, pairs[1][is_theirs]] = True
+    return table
 
 
 class Means(NamedTuple):
@@ -497,6 +510,49 @@ class Ratings(Completion):
     def baselines(self) -> Mapping[str, int]:
         """The prediction of damped means."""
         return {f"the damped means of {' and '.join(self.keys)}": 0}
+
+    @property
+    def ranked(self) -> tuple[str, ...]:
+        """The metrics of `rank`."""
+        return (f"ndcg@{TOP}", f"recall@{TOP}") if len(self.keys) == 2 else ()
+
+    def rank(
+        self, known: Tensor, rows: Tensor, score: Callable[[Example], Tensor]
+    ) -> dict[str, float]:
+        """Return how well the best items of every user agree with those that the user liked.
+
+        Liked are the rows to rank with at least the mean number of all known rows. Candidates are
+        all items without a known number. The result is the mean over users who liked some.
+
+        Args:
+            known: The rows that are known.
+            rows: The rows to rank.
+            score: Returns a score for every queried entry of an example.
+        """
+        values = self.target[:, 0]
+        known = known[self.is_fact[known]]
+        liked = rows[values[rows] >= values[known].mean()]
+        index = self.rows[ROWS]
+        users = index[0, liked].unique()
+        num_items = self.rows.counts[self.sorts_of(2)[1]]
+        users = users[:: max(1, -(-len(users) * num_items // _MOST_CANDIDATES))]
+        step = max(1, _MOST_TOGETHER // max(num_items, 1))
+        sums, count = torch.zeros(2, dtype=torch.float64), 0
+        for some in users.split(step):
+            is_known = _table_of(index[:, known], some, num_items)
+            is_liked = _table_of(index[:, liked], some, num_items)
+            users_of, items = (~is_known).nonzero().T
+            query = self.store(self.rows, self.pattern, torch.stack([some[users_of], items]))
+            scores = torch.full(is_known.shape, -torch.inf)
+            scores[users_of, items] = score(self.example_of(known, query)).float()
+            best = scores.topk(min(TOP, num_items), dim=1).indices
+            hits = is_liked.gather(1, best).double()  # (users, best)
+            weights = 1 / torch.arange(2, hits.shape[1] + 2).double().log2()
+            sizes = is_liked.sum(1)
+            ideal = weights.cumsum(0)[sizes.clamp(max=hits.shape[1]) - 1]
+            sums += torch.stack([(hits @ weights / ideal).sum(), (hits.sum(1) / sizes).sum()])
+            count += len(some)
+        return dict(zip(self.ranked, (sums / max(count, 1)).tolist(), strict=True))
 
     def targets_of(self, table: TextTable) -> Tensor:
         """Return the numbers of a table, in the only column that is no key, or in one of usual name.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 import torch
 from torch import Tensor
 
+from incidence.data.dates import times_of
 from incidence.data.splitting import (
     TENTH,
     Split,
@@ -18,6 +19,7 @@ from incidence.data.splitting import (
     held_out,
     random_split,
     sizes_of,
+    split_by_time,
 )
 from incidence.errors import IncidenceError
 from incidence.structure.collate import pack
@@ -241,6 +243,7 @@ class DataSet:
         seed: int = 0,
         cv: int | None = None,
         groups: Sequence[object] | Tensor | None = None,
+        time: str | None = None,
     ) -> DataSet:
         """Return the data set with every part that it lacks, drawn at random.
 
@@ -254,12 +257,15 @@ class DataSet:
             seed: Seed of the drawing.
             cv: The number of folds of a cross validation. Each fold is the test part of one split.
             groups: The group of every row, by any name. Rows of a group stay in one part.
+            time: The column of times: the latest rows are for testing, and those before them for
+                validation.
 
         Raises:
             IncidenceError: The data defines the parts that would be drawn, or the share is not one.
         """
-        if self.splits and (cv is not None or groups is not None):
-            flag = "--groups" if cv is None else "--cv"
+        given = {"--cv": cv, "--groups": groups, "--time": time}
+        flag = next((name for name, value in given.items() if value is not None), "")
+        if self.splits and flag:
             raise IncidenceError(
                 f"{self.name!r} defines its parts, so none are drawn: leave out {flag}."
             )
@@ -268,6 +274,15 @@ class DataSet:
         splits = self.splits
         if not splits:
             rows = self._rows_with_target()
+            if time is not None:
+                if cv is not None or groups is not None:
+                    raise IncidenceError(
+                        "parts by time have no folds and no groups: leave them out."
+                    )
+                times = times_of(self.name, self.columns, time)
+                held = TENTH if validation is None else validation
+                split = split_by_time(rows, times, validation=held)
+                return replace(self, splits=(split,), has_drawn_parts=True)
             if cv is None:
                 splits = (random_split(rows, seed, validation is None, numbers),)
             else:

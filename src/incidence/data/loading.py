@@ -98,6 +98,7 @@ def load(
     seed: int = 0,
     cv: int | None = None,
     groups: str | Sequence[object] | None = None,
+    time: str | None = None,
     **options: Any,
 ) -> DataSet:
     """Load data of any kind, check it, and split it.
@@ -120,6 +121,8 @@ def load(
             then has a split for each fold.
         groups: Rows of one group stay in one part: a column of the data, `scaffold` for molecules,
             or a name for every row.
+        time: A column of times. The latest tenth of the rows is for testing, and those before it
+            for validation.
         options: Options of the data, its layout, or its reader. `smiles` is the column of a table
             that has SMILES.
 
@@ -135,7 +138,7 @@ def load(
     data = load_whole(what, target, folder=folder, task=task, reader=reader, seed=seed, **options)
     if isinstance(groups, str):
         groups = _groups_of(data, groups)
-    return data.with_parts(validation, seed, cv, groups)
+    return data.with_parts(validation, seed, cv, groups, time)
 
 
 def _groups_of(data: DataSet, name: str) -> Sequence[object]:

@@ -18,6 +18,7 @@ __all__ = [
     "held_out",
     "random_split",
     "sizes_of",
+    "split_by_time",
     "splits_of",
 ]
 
@@ -108,6 +109,43 @@ def random_split(
         order[:held].sort().values,
         order[held : held + tenth].sort().values,
     )
+
+
+def split_by_time(
+    rows: Tensor, times: Tensor, share: float = TENTH, validation: float = TENTH
+) -> Split:
+    """Return a split in which the latest rows are for testing, and those before for validation.
+
+    No row is as early as a row of the part before it; rows without a time are for training.
+
+    Args:
+        rows: The numbers of the rows.
+        times: The time of every row of the data, NaN where it is missing.
+        share: The share of the rows for testing.
+        validation: The share of the rows for validation.
+
+    Raises:
+        IncidenceError: There are too few different times.
+    """
+    ordered = times[rows].nan_to_num(-torch.inf).double()  # (rows,)
+    ascending = ordered.sort().values
+    count = len(rows)
+    last = ascending[count - max(1, round(share * count))]
+    held = max(1, round(validation * count)) if validation else 0
+    before = ascending[ascending < last]
+    if not len(before):
+        raise IncidenceError(
+            "the latest rows are for testing, and most rows have the same time: there is nothing"
+            " before it to train on. Name another column of times."
+        )
+    middle = before[max(0, len(before) - held)] if held else last
+    train = rows[ordered < middle]
+    if not len(train):
+        raise IncidenceError(
+            "there are too few different times for a part each: leave out the validation part, or"
+            " name another column of times."
+        )
+    return Split(train, rows[(ordered >= middle) & (ordered < last)], rows[ordered >= last])
 
 
 def held_out(

@@ -186,6 +186,12 @@ class Config:
         "column whose rows of one value stay in one part, or: scaffold (of molecules)",
         metavar="COLUMN",
     )
+    time: str | None = _option(
+        None,
+        "data",
+        "column of times: the latest rows are for testing, those before for validation",
+        metavar="COLUMN",
+    )
     data_seed: int = _option(0, "data", "seed of splits that are drawn", least=0)
     lift: str | None = _option(
         None,

@@ -37,10 +37,11 @@ _PARTING = {
     "validation": None,
     "cv": None,
     "groups": None,
+    "time": None,
     "data_options": None,
 }
 """Options that decide the parts of data; those of a run do not apply to other data."""
-_DRAWING = ("validation", "cv", "groups")  # those that draw parts for training
+_DRAWING = ("validation", "cv", "groups", "time")  # those that draw parts for training
 OF_OWN_DATA: Mapping[str, Any] = {**_PARTING, "nodes": None, "tables": None, "target": None}
 """Options that concern the data of a run alone: its parts, further tables, and its target."""
 
@@ -66,7 +67,7 @@ def evaluate(
         for name, examples, rows in zip(Split._fields, parts, data.order(split), strict=True)
         if examples
     }
-    if data.completion is not None and data.completion.ranked:
+    if data.completion is not None and data.metric in data.completion.ranked:
         for name, rows in zip(Split._fields, split, strict=True):
             if name in scored:
                 scored[name] = scorer.with_ranks(scored[name], _known_for(name, split), rows)
@@ -333,6 +334,7 @@ def _parts_of_run(data: DataSet, spec: ModelSpec, trained: Config) -> _Measured 
                 seed=trained.data_seed,
                 cv=trained.cv,
                 groups=trained.groups,
+                time=trained.time,
             ).split(trained.split)
             parts = data.parts(split)
             if fingerprint(parts) == spec.fingerprint:

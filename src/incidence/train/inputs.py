@@ -351,11 +351,19 @@ def queries_of(what: Any, completion: Completion, errors: _Errors) -> Iterator[Q
 
 
 def _open_key(table: TextTable, completion: Completion) -> int | None:
-    """Return the number of the only key that a table lacks; None if it lacks none or several."""
-    lower = {name.strip().lower() for name in table.columns}
-    lacking = [k for k, key in enumerate(completion.keys) if key.strip().lower() not in lower]
-    is_one = table.has_names and len(lacking) == 1 < len(completion.keys)
-    return lacking[0] if is_one else None
+    """Return the number of the only key that a table lacks; None if it lacks none or several.
+
+    None, too, if a column of another name has its values: that is a misspelt key.
+    """
+    keys = {key.strip().lower(): k for k, key in enumerate(completion.keys)}
+    columns = {name.strip().lower(): texts for name, texts in table.columns.items()}
+    lacking = [k for key, k in keys.items() if key not in columns]
+    if not table.has_names or not len(lacking) == 1 < len(keys):
+        return None
+    names = set(completion.names[completion.sorts_of(len(keys))[lacking[0]]])
+    others = [texts for name, texts in columns.items() if name not in keys]
+    are_names = any(not names.isdisjoint(texts) for texts in others)
+    return None if are_names else lacking[0]
 
 
 def _candidates(
@@ -370,10 +378,7 @@ def _candidates(
     candidates = replace(table, columns=wide, places=places)
     entries = _entries(candidates, completion)
     has_one_sort = len(set(completion.sorts_of(len(keys)))) == 1
-    is_new = [
-        len(set(entry)) == len(entry) or not has_one_sort
-        for entry in entries
-    ]
+    is_new = [len(set(entry)) == len(entry) or not has_one_sort for entry in entries]
     known = completion.are_known(entries)
     rows = [k for k in range(len(entries)) if is_new[k] and not known[k]]
     left = _valid(candidates.only(rows), [entries[k] for k in rows], completion, errors)

@@ -208,6 +208,7 @@ def _with_parts(data: DataSet, config: Config) -> DataSet:
         seed=config.data_seed,
         cv=config.cv,
         groups=config.groups,
+        time=config.time,
     )
 
 

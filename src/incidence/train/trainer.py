@@ -75,8 +75,9 @@ def _watchers(experiment: Experiment, folder: RunFolder) -> Iterator[Callback]:
         raise IncidenceError(
             "--keep best and --patience need a validation part: add --validation 0.1."
         )
+    metric = watched_metric(experiment.data.task, metric)
     watched: dict[str, Any] = {
-        "monitor": f"validation_{watched_metric(experiment.data.task, metric)}",
+        "monitor": f"validation_{metric}",
         "mode": "max" if metric in HIGHER else "min",
     }
     one_file: dict[str, Any] = {"save_on_train_epoch_end": True, "enable_version_counter": False}

@@ -52,6 +52,7 @@ _FILES = {
     "example": "examples.npz",
     "ratings": "pairs.csv",
     "links": "pairs.csv",
+    "triples": "queries.csv",
     GRAPH_TABLES: "edges.csv --nodes nodes.csv",
 }
 """Examples of files to predict, by reader."""
