@@ -555,7 +555,7 @@ class Ratings(Completion):
         return dict(zip(self.ranked, (sums / max(count, 1)).tolist(), strict=True))
 
     def targets_of(self, table: TextTable) -> Tensor:
-        """Return the numbers of a table, in the only column that is no key, or in one of usual name.
+        """Return the numbers of a table: of the only column that is no key, or has a usual name.
 
         Raises:
             IncidenceError: It is not clear which column has them.

@@ -280,8 +280,8 @@ class DataSet:
                         "parts by time have no folds and no groups: leave them out."
                     )
                 times = times_of(self.name, self.columns, time)
-                held = TENTH if validation is None else validation
-                split = split_by_time(rows, times, validation=held)
+                share = TENTH if validation is None else validation
+                split = split_by_time(rows, times, validation=share)
                 return replace(self, splits=(split,), has_drawn_parts=True)
             if cv is None:
                 splits = (random_split(rows, seed, validation is None, numbers),)
