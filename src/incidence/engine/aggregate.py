@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from incidence.engine.bags import Bags, BagsBySize, wide_of
+from incidence.engine.bags import Bags, ListsByLength, wide_of
 from incidence.engine.dense import DenseBags
 from incidence.engine.layout import NodeSlot
 from incidence.errors import IncidenceError
@@ -78,19 +78,19 @@ class Aggregation:
 
     def pool(self, x: Tensor, bags: Bags) -> Pooled:
         """Return the rows of all bags of a tensor, from its features, shape (rows, channels)."""
-        parts = [
-            self._reduce_all(x, some) for some in (bags.structures_by_size, bags.others_by_size)
-        ]
-        return Pooled(bags.by_level(torch.cat(parts).to(x.dtype)), x.new_empty(0))
+        num_structures = bags.level_ptr[1]
+        whole = self._reduce_all(x, bags.structures_by_size, num_structures)
+        others = self._reduce_all(x, bags.others_by_size, bags.num_bags - num_structures)
+        return Pooled(bags.by_level(torch.cat([whole, others]).to(x.dtype)), x.new_empty(0))
 
-    def _reduce_all(self, x: Tensor, by_size: BagsBySize) -> Tensor:
-        """Return the rows of all bags, (bags, channels).
+    def _reduce_all(self, x: Tensor, by_size: ListsByLength, num_bags: int) -> Tensor:
+        """Return the rows of some bags, (bags, channels).
 
         Bags of one size are reduced along an axis: scattering is much slower.
         """
-        reduced = x.new_zeros(by_size.num_bags, x.shape[1], dtype=wide_of(x.dtype))
-        for numbers, rows in _blocks(by_size, x.shape[1]):
-            reduced.index_copy_(0, numbers, self.reduce(_entries(x, rows)))
+        reduced = x.new_zeros(num_bags, x.shape[1], dtype=wide_of(x.dtype))
+        for some, rows in _bag_blocks(by_size, x.shape[1]):
+            _put(reduced, some, self.reduce(_entries(x, rows)))
         return reduced
 
     def add_adjoint(self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, bags: Bags) -> None:
@@ -103,16 +103,18 @@ class Aggregation:
             pooled: What `pool` returned.
             bags: The bags of the tensor.
         """
-        first = 0
-        for by_size in (bags.structures_by_size, bags.others_by_size):
-            for numbers, rows in _blocks(by_size, x.shape[1]):
+        num_structures = bags.level_ptr[1]
+        parts = (grad[:num_structures], grad[num_structures:])
+        for part, by_size in zip(
+            parts, (bags.structures_by_size, bags.others_by_size), strict=True
+        ):
+            for some, rows in _bag_blocks(by_size, x.shape[1]):
                 with torch.enable_grad():
                     # (bags, entries each, channels)
                     entries = _entries(x, rows).detach().requires_grad_()
-                    of_bags = grad[first + numbers].to(entries.dtype)
+                    of_bags = part[some].to(entries.dtype)
                     [d_entries] = torch.autograd.grad(self.reduce(entries), entries, of_bags)
                 d_x.index_add_(0, rows.flatten(), d_entries.flatten(0, 1).to(d_x.dtype))
-            first += by_size.num_bags
 
     def dense(self, bags: DenseBags) -> Tensor:
         """Return the same on a complete structure, differentiably.
@@ -123,15 +125,42 @@ class Aggregation:
         return bags.reduce(self.reduce)
 
 
-def _blocks(by_size: BagsBySize, channels: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield all bags that have entries, in blocks of one size.
+def _bag_blocks(by_size: ListsByLength, channels: int) -> Iterator[tuple[slice | Tensor, Tensor]]:
+    """Yield all bags that have entries, in blocks of one size: the bags, and their rows."""
+    for bags, rows in by_size:
+        size = rows.shape[1]
+        if size:
+            yield from _blocks(bags, rows, size * channels)
 
-    Each block has the numbers of the bags, (bags,), and the rows of their entries, (bags, entries
-    each).
+
+def _row_blocks(bags: Bags, channels: int) -> Iterator[tuple[slice | Tensor, Tensor]]:
+    """Yield all rows in blocks: the rows, and their bags, (rows, bags each)."""
+    for rows, members in bags.rows_by_width:
+        yield from _blocks(rows, members, channels)
+
+
+def _blocks(
+    lists: Tensor | None, members: Tensor, cost: int
+) -> Iterator[tuple[slice | Tensor, Tensor]]:
+    """Yield lists of one length in blocks: which lists, and their members.
+
+    Args:
+        lists: The numbers of the lists, or None for all of them in order.
+        members: Their members, (lists, length).
+        cost: How many numbers a list adds to a temporary.
     """
-    for numbers, rows in by_size.filled:
-        step = max(1, _BLOCK // max(1, rows.shape[1] * channels))
-        yield from zip(numbers.split(step), rows.split(step), strict=True)
+    step = max(1, _BLOCK // max(1, cost))
+    for start in range(0, len(members), step):
+        part = slice(start, min(start + step, len(members)))
+        yield part if lists is None else lists[part], members[part]
+
+
+def _put(table: Tensor, where: slice | Tensor, rows: Tensor) -> None:
+    """Write rows of a table."""
+    if isinstance(where, slice):
+        table[where] = rows
+    else:
+        table.index_copy_(0, where, rows)  # faster than an index
 
 
 def _entries(x: Tensor, rows: Tensor) -> Tensor:
@@ -207,22 +236,26 @@ class _FactoredAggregation(Aggregation):
     """
 
     def pool(self, x: Tensor, bags: Bags) -> Pooled:
-        others, kept = self._statistics(x, bags.others_by_size)
+        num_structures = bags.level_ptr[1]
+        num_others = bags.num_bags - num_structures
+        others, kept = self._statistics(x, bags.others_by_size, num_others)
         of_structures = self._from_nodes(others, kept, bags)
         if of_structures is None:
-            of_structures = self._statistics(x, bags.structures_by_size)
+            of_structures = self._statistics(x, bags.structures_by_size, num_structures)
         whole, kept_of_whole = of_structures
         levels = bags.by_level(torch.cat([whole, others]).to(x.dtype))
         return Pooled(levels, torch.cat([kept_of_whole, kept]))
 
-    def _statistics(self, x: Tensor, by_size: BagsBySize) -> tuple[Tensor, Tensor]:
+    def _statistics(
+        self, x: Tensor, by_size: ListsByLength, num_bags: int
+    ) -> tuple[Tensor, Tensor]:
         """Return the statistic of every bag, and what to keep of it; (bags, channels) each."""
-        shape, dtype = (by_size.num_bags, x.shape[1]), wide_of(x.dtype)
-        tables = [x.new_empty(shape, dtype=dtype).index_fill_(0, by_size.empty, 0) for _ in "ab"]
-        for numbers, rows in _blocks(by_size, x.shape[1]):
-            for table, values in zip(tables, self._reduce_and_keep(_entries(x, rows)), strict=True):
-                table.index_copy_(0, numbers, values)
-        statistic, kept = tables
+        shape, dtype = (num_bags, x.shape[1]), wide_of(x.dtype)
+        statistic, kept = x.new_zeros(shape, dtype=dtype), x.new_zeros(shape, dtype=dtype)
+        for some, rows in _bag_blocks(by_size, x.shape[1]):
+            of_bags, kept_of_bags = self._reduce_and_keep(_entries(x, rows))
+            _put(statistic, some, of_bags)
+            _put(kept, some, kept_of_bags.to(dtype))
         return statistic, kept
 
     def _from_nodes(self, others: Tensor, kept: Tensor, bags: Bags) -> tuple[Tensor, Tensor] | None:
@@ -263,15 +296,6 @@ class _FactoredAggregation(Aggregation):
     def _compare(self, of_bag: Tensor, x: Tensor, out: Tensor) -> Tensor:
         """Write the factor that entries and their bags make to `out`, and return it."""
         raise NotImplementedError
-
-
-def _row_blocks(bags: Bags, channels: int) -> Iterator[tuple[slice | Tensor, Tensor]]:
-    """Yield all rows with their bags, in blocks: the rows, and their bags, (rows, bags each)."""
-    step = max(1, _BLOCK // max(1, channels))
-    for rows, members in bags.rows_by_width:
-        for start in range(0, len(members), step):
-            part = slice(start, min(start + step, len(members)))
-            yield part if rows is None else rows[part], members[part]
 
 
 class Extremum(_FactoredAggregation):

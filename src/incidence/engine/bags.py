@@ -24,8 +24,8 @@ from incidence.structure.ragged import are_short, group
 
 __all__ = [
     "Bags",
-    "BagsBySize",
     "Lists",
+    "ListsByLength",
     "bag_numbers",
     "bag_sum",
     "concatenated",
@@ -41,6 +41,10 @@ _CHUNKS, _LEAST_CHUNK = 16, 256  # parts of tall products, and rows that are wor
 # structure would be summed by one thread.
 _FEW = 1 << 13
 
+ListsByLength = list[tuple[Tensor | None, Tensor]]
+"""For every length, ascending: the lists of that length, or None for all lists, shape (lists,); and
+their members, shape (lists, length)."""
+
 
 class Lists(NamedTuple):
     """Lists of numbers one after the other, such as the rows of every bag.
@@ -54,6 +58,19 @@ class Lists(NamedTuple):
     members: Tensor
     ptr: Tensor
     signs: Tensor | None = None
+
+    def by_length(self) -> ListsByLength:
+        """Return the lists sorted by length: lists of one length are a table."""
+        lengths = group(self.ptr.diff())
+        if len(lengths) == 1:
+            [(length, lists)] = lengths
+            return [(None, self.members.view(len(lists), length))]
+        starts = self.ptr.long()
+        return [
+            # (lists, 1) + (length,) -> (lists, length)
+            (lists, self.members[starts[lists, None] + torch.arange(length, device=lists.device)])
+            for length, lists in lengths
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,30 +213,19 @@ class Bags:
         return self._sizes[level]
 
     @cached_property
-    def structures_by_size(self) -> BagsBySize:
-        """The bags of structures by the number of their rows."""
-        return BagsBySize(self.of_structures)
+    def structures_by_size(self) -> ListsByLength:
+        """The rows of the bags of structures, by the number of these rows."""
+        return self.of_structures.by_length()
 
     @cached_property
-    def others_by_size(self) -> BagsBySize:
-        """All bags but those of structures by the number of their rows."""
-        return BagsBySize(self.of_others)
+    def others_by_size(self) -> ListsByLength:
+        """The rows of all other bags, by the number of these rows."""
+        return self.of_others.by_length()
 
     @cached_property
-    def rows_by_width(self) -> list[tuple[Tensor | None, Tensor]]:
-        """The rows by the number of their bags.
-
-        For every number: the rows, or None for all of them; and their bags, (rows, bags each).
-        """
-        members, ptr, _ = self.of_rows
-        by_width = group(ptr.diff())
-        if len(by_width) == 1:
-            return [(None, members.view(-1, width)) for width, _ in by_width]
-        starts = ptr.long()
-        return [
-            (rows, members[starts[rows, None] + torch.arange(width, device=ptr.device)])
-            for width, rows in by_width
-        ]
+    def rows_by_width(self) -> ListsByLength:
+        """The bags of the rows, by the number of these bags."""
+        return self.of_rows.by_length()
 
 
 def range_bags(counts: Array, device: torch.device) -> Bags:
@@ -241,28 +247,6 @@ def range_bags(counts: Array, device: torch.device) -> Bags:
     of_rows = Lists(on_device(homes), on_device(rows))
     of_bags = Lists(on_device(rows[:-1]), on_device(ptr))
     return Bags((1,), (0, num_structures), of_rows, of_bags, counts[None], None)
-
-
-class BagsBySize:
-    """Bags by the number of their rows.
-
-    Attributes:
-        filled: For every size but 0, ascending: the bags of that size, shape (bags,), and their
-            rows, shape (bags, size).
-        empty: The bags without rows.
-        num_bags: The number of all bags.
-    """
-
-    def __init__(self, lists: Lists) -> None:
-        rows, ptr, _ = lists
-        self.num_bags = len(ptr) - 1
-        by_size = dict(group(ptr.diff()))
-        self.empty = by_size.pop(0, ptr.new_zeros(0, dtype=torch.long))
-        starts = ptr.long()
-        self.filled = [
-            (bags, rows[starts[bags, None] + torch.arange(size, device=ptr.device)])
-            for size, bags in by_size.items()
-        ]
 
 
 def wide_of(dtype: torch.dtype) -> torch.dtype:

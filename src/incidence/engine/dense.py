@@ -16,21 +16,19 @@ first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import combinations, pairwise
 from math import factorial, prod
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 __all__ = [
     "Choices",
-    "DenseAggregation",
     "DenseBags",
     "DenseOrbit",
-    "DenseSource",
     "Overlap",
     "choices",
     "spread",
@@ -94,103 +92,92 @@ def _axis(shape: tuple[int, ...], p: int, device: torch.device) -> Tensor:
     return torch.arange(shape[p], device=device).view(view)
 
 
-class DenseSource:
-    """The entries of one orbit of a dense input, and what is pooled from them."""
+class DenseBags:
+    """The entries of one orbit of a dense input, in bags: one for every choice of matched nodes.
+
+    They are made with all nodes matched, so that every entry is a bag of its own. `matching` gives
+    the bags of fewer nodes.
+
+    Args:
+        x: The dense input, [batch, an axis for each letter, channels].
+        orbit: The orbit.
+        num_nodes: Of every sort.
+    """
 
     def __init__(self, x: Tensor, orbit: DenseOrbit, num_nodes: dict[str, int]) -> None:
-        self.values = _signed(_on_diagonal(x, orbit.placements[0]), orbit.signs[0])
-        self.orbit = orbit
-        self.is_there = _distinct(orbit, num_nodes, x.device)
-        self._pooled: dict[tuple[tuple[int, ...], DenseAggregation], Tensor] = {}
+        # [batch, an axis for each node, channels]
+        self._values = _signed(_on_diagonal(x, orbit.placements[0]), orbit.signs[0])
+        self._is_there = _distinct(orbit, num_nodes, x.device)
+        self._filled = _without_diagonals(self._values, orbit.sorts)
+        self._orbit = orbit
+        self._unmatched: list[list[int]] = [[] for _ in orbit.sizes]  # nodes of every class
+        self._pooled: dict[tuple[tuple[int, ...], DensePooling], Tensor] = {}
 
-    @cached_property
-    def filled(self) -> Tensor:
-        """The entries, with 0 where there is none."""
-        same = [
-            pair
-            for pair in combinations(range(len(self.orbit.sorts)), 2)
-            if len({self.orbit.sorts[p] for p in pair}) == 1
+    def matching(self, counts: Sequence[int]) -> DenseBags:
+        """Return the bags of all choices of so many matched nodes of each class."""
+        bags, orbit = copy(self), self._orbit
+        bags._unmatched = [
+            [start + n for n in range(size - a)]
+            for start, size, a in zip(orbit.starts, orbit.sizes, counts, strict=True)
         ]
-        filled = self.values.clone() if same else self.values
-        for p, q in same:  # faster than a mask
-            filled.diagonal(dim1=1 + p, dim2=1 + q).zero_()
-        return filled
+        return bags
 
-    def pool(self, counts: tuple[int, ...], aggregation: DenseAggregation) -> Tensor:
+    def pool(self, counts: tuple[int, ...], pooling: DensePooling) -> Tensor:
         """The pooled values p(U), with an axis for each matched node, class by class; 0 where no
         entry contains them.
 
         Args:
             counts: How many nodes of each class are matched.
-            aggregation: How entries become one value.
+            pooling: How the entries of bags become one value.
         """
-        if (counts, aggregation) not in self._pooled:
-            bags = DenseBags(self, counts)
-            self._pooled[counts, aggregation] = (
-                aggregation.dense(bags) if bags.has_entries else bags.sum()
-            )
-        return self._pooled[counts, aggregation]
+        if (counts, pooling) not in self._pooled:
+            bags = self.matching(counts)
+            self._pooled[counts, pooling] = pooling(bags) if bags.has_entries else bags.sum()
+        return self._pooled[counts, pooling]
 
+    @property
+    def axes(self) -> list[int]:
+        """The axes of the nodes that are not matched, along which entries become one value."""
+        return [1 + node for nodes in self._unmatched for node in nodes]
 
-class DenseAggregation(Protocol):
-    """What the dense layer needs of an aggregation."""
-
-    def dense(self, bags: DenseBags) -> Tensor:
-        """The pooled values, [batch, an axis for each matched node, channels]."""
-        ...
-
-
-class DenseBags:
-    """The bags of one pooling on a complete structure: a bag for every choice of the matched nodes.
-
-    Attributes:
-        axes: The axes of the nodes that are not matched, along which entries become one value.
-        repeats: How often every entry of a bag stands there, once for each order of the nodes of a
-            class.
-    """
-
-    def __init__(self, source: DenseSource, counts: Sequence[int]) -> None:
-        orbit = source.orbit
-        self._source = source
-        by_class = [
-            [start + n for n in range(size - a)]
-            for start, size, a in zip(orbit.starts, orbit.sizes, counts, strict=True)
-        ]
-        self._unmatched = by_class
-        self.axes = [1 + node for nodes in by_class for node in nodes]
-        self.repeats = prod(factorial(len(nodes)) for nodes in by_class)
+    @property
+    def repeats(self) -> int:
+        """How often every entry of a bag stands there: once for each order of the nodes of a
+        class.
+        """
+        return prod(factorial(len(nodes)) for nodes in self._unmatched)
 
     @property
     def has_entries(self) -> bool:
         """Whether any bag has an entry."""
-        return bool(self._source.is_there.any())
+        return bool(self._is_there.any())
 
     def sum(self, values: Tensor | None = None) -> Tensor:
         """The sum over the entries of every bag, of their values or of others that are 0 where
         there is no entry.
         """
-        total = _reduce(self._source.filled if values is None else values, self.axes)
+        total = _reduce(self._filled if values is None else values, self.axes)
         return total / self.repeats if self.repeats > 1 else total
 
     def count(self) -> Tensor:
         """The number of entries of every bag, [1, an axis for each matched node, 1]."""
-        return self.sum(self._source.is_there.to(self._source.values.dtype))
+        return self.sum(self._is_there.to(self._values.dtype))
 
     def filled_with(self, value: float) -> Tensor:
         """The entries, with a value where there is none."""
-        return self._source.values.masked_fill(~self._source.is_there, value)
+        return self._values.masked_fill(~self._is_there, value)
 
     def centred(self, mean: Tensor) -> Tensor:
         """The entries less a value of their bag; 0 where there is none."""
         for axis in sorted(self.axes):
             mean = mean.unsqueeze(axis)
-        return (self._source.values - mean).masked_fill(~self._source.is_there, 0)
+        return (self._values - mean).masked_fill(~self._is_there, 0)
 
     def reduce(self, function: Callable[[Tensor], Tensor]) -> Tensor:
         """Any function from (bags, entries each, channels) to (bags, channels) of the entries of
         every bag, each of them once.
         """
-        is_first = self._source.is_there
+        is_first = self._is_there
         shape = is_first.shape[1:-1]
         for nodes in self._unmatched:
             for p, q in pairwise(nodes):
@@ -200,7 +187,7 @@ class DenseBags:
         kept = [axis for axis in range(1, 1 + len(shape)) if axis not in self.axes]
         order = [0, *kept, *self.axes, 1 + len(shape)]
         sizes = [shape[axis - 1] for axis in kept]
-        values = self._source.filled.permute(order)
+        values = self._filled.permute(order)
         # [batch, kept nodes, others, channels]
         values = values.reshape(len(values), *sizes, -1, values.shape[-1])
         listed = is_first.permute(order).reshape(1, *sizes, -1)  # [1, kept nodes, others]
@@ -214,6 +201,19 @@ class DenseBags:
         is_filled = (count > 0).expand(values.shape[:-2])
         found = values.new_zeros(*values.shape[:-2], values.shape[-1])
         return found.index_put(is_filled.nonzero(as_tuple=True), function(entries[is_filled]))
+
+
+DensePooling = Callable[[DenseBags], Tensor]
+"""How bags become one value each: [batch, an axis for each matched node, channels]."""
+
+
+def _without_diagonals(values: Tensor, sorts: Sequence[str]) -> Tensor:
+    """Return values with 0 where nodes of one sort coincide: there is no entry."""
+    same = [(p, q) for p, q in combinations(range(len(sorts)), 2) if sorts[p] == sorts[q]]
+    filled = values.clone() if same else values
+    for p, q in same:  # faster than a mask
+        filled.diagonal(dim1=1 + p, dim2=1 + q).zero_()
+    return filled
 
 
 def _signed(x: Tensor, sign: int) -> Tensor:

@@ -5,12 +5,12 @@ steps of diffusion, and sums.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from incidence.engine.bags import bag_sum
+from incidence.engine.gradient import linear_map
 from incidence.structure.incidences import Incidences
 
 __all__ = ["Neighbourhoods", "diffuse", "plain_diffuse", "plain_sum_around", "sum_around"]
@@ -59,8 +59,16 @@ def diffuse(x: Tensor, around: Neighbourhoods) -> Tensor:
     $y_i = \frac12 x_i + \frac1{2 d_i} \sum_{e \ni i} \frac1{|e| - 1} \sum_{j \in e, j \ne i} x_j$
     with $d_i$ the number of entries.
     """
-    y: Tensor = _Diffuse.apply(x, around, False)  # type: ignore[no-untyped-call]
-    return y
+    half = (0.5 * around.inverse).to(x.dtype)  # (nodes, 1)
+    kept = torch.where(around.inverse > 0, 0.5, 1.0).to(x.dtype)  # (nodes, 1)
+
+    def forward(x: Tensor) -> Tensor:
+        return x * kept + around.others(x) * half
+
+    def adjoint(x: Tensor) -> Tensor:
+        return x * kept + around.others(x * half)
+
+    return linear_map(x, forward, adjoint)
 
 
 def sum_around(x: Tensor, around: Neighbourhoods) -> Tensor:
@@ -70,8 +78,8 @@ def sum_around(x: Tensor, around: Neighbourhoods) -> Tensor:
     $y_i = \frac1{\sqrt{d_i}} \sum_{e \ni i} \frac1{|e| - 1} \sum_{j \in e, j \ne i} x_j$ with $d_i$
     the number of entries; 0 without any.
     """
-    y: Tensor = _SumAround.apply(x, around, False)  # type: ignore[no-untyped-call]
-    return y
+    root = around.inverse.sqrt().to(x.dtype)  # (nodes, 1)
+    return linear_map(x, lambda x: around.others(x) * root, lambda x: around.others(x * root))
 
 
 def plain_diffuse(x: Tensor, nodes: Tensor, entries: Tensor, sizes: Tensor) -> Tensor:
@@ -114,28 +122,3 @@ def _plain_others(
         * share
     )
     return at_nodes(of_entries) - at_nodes(share) * x, at_nodes((share > 0).to(x.dtype))
-
-
-class _Diffuse(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, around: Neighbourhoods, is_transposed: bool) -> Tensor:
-        ctx.around, ctx.is_transposed = around, is_transposed
-        kept = x * torch.where(around.inverse > 0, 0.5, 1.0).to(x.dtype)
-        half = (0.5 * around.inverse).to(x.dtype)
-        return kept + (around.others(x * half) if is_transposed else around.others(x) * half)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        return _Diffuse.apply(grads[0], ctx.around, not ctx.is_transposed), None, None  # type: ignore[no-untyped-call]
-
-
-class _SumAround(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, around: Neighbourhoods, is_transposed: bool) -> Tensor:
-        ctx.around, ctx.is_transposed = around, is_transposed
-        root = around.inverse.sqrt().to(x.dtype)
-        return around.others(x * root) if is_transposed else around.others(x) * root
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        return _SumAround.apply(grads[0], ctx.around, not ctx.is_transposed), None, None  # type: ignore[no-untyped-call]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from incidence.engine.bags import bag_sum
+from incidence.engine.gradient import with_gradient
 from incidence.structure.incidences import Incidences
 
 __all__ = ["pair_products", "plain_pair_products"]
@@ -23,7 +24,24 @@ def pair_products(x: Tensor, lists: Incidences) -> Tensor:
     Shape:
         x: (nodes of all sorts, channels); the result: (entries, channels).
     """
-    y: Tensor = _PairProducts.apply(x, lists)  # type: ignore[no-untyped-call]
+    nodes, entries = (lists.nodes, lists.entry_ptr), (lists.entries, lists.node_ptr)
+
+    def run(x: Tensor) -> tuple[tuple[Tensor], tuple[Tensor, ...]]:
+        sizes = lists.entry_ptr.diff().to(x.dtype)[:, None]
+        share = torch.where(sizes > 1, 1 / (sizes * (sizes - 1)).clamp(min=1), 0)  # (entries, 1)
+        total = bag_sum(x, *nodes)  # (entries, channels)
+        y = (total.square() - bag_sum(x.square(), *nodes)) * share
+        return (y,), (x, total, share)
+
+    def gradient(
+        saved: Sequence[Tensor], grads: Sequence[Tensor], needs: Sequence[bool]
+    ) -> tuple[Tensor]:
+        x, total, share = saved
+        of_entries = 2 * share * grads[0]
+        back = bag_sum(of_entries * total, *entries)  # (nodes, channels)
+        return (back - x * bag_sum(of_entries, *entries),)
+
+    [y] = with_gradient(run, gradient, x)
     return y
 
 
@@ -45,21 +63,3 @@ def plain_pair_products(x: Tensor, nodes: Tensor, entries: Tensor, sizes: Tensor
     return (at_entries(taken).square() - at_entries(taken.square())) / (count * (count - 1)).clamp(
         min=1
     )
-
-
-class _PairProducts(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, lists: Incidences) -> Tensor:
-        sizes = lists.entry_ptr.diff().to(x.dtype)[:, None]
-        share = torch.where(sizes > 1, 1 / (sizes * (sizes - 1)).clamp(min=1), 0)  # (entries, 1)
-        total = bag_sum(x, lists.nodes, lists.entry_ptr)  # (entries, channels)
-        ctx.lists = lists
-        ctx.save_for_backward(x, total, share)
-        return (total.square() - bag_sum(x.square(), lists.nodes, lists.entry_ptr)) * share
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        x, total, share = ctx.saved_tensors
-        lists, of_entries = ctx.lists, 2 * share * grads[0]
-        back = bag_sum(of_entries * total, lists.entries, lists.node_ptr)  # (nodes, channels)
-        return back - x * bag_sum(of_entries, lists.entries, lists.node_ptr), None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from incidence.engine.aggregate import Aggregation, LinearAggregation, Pooled, assert_linear
 from incidence.engine.bags import Bags, wide_of
+from incidence.engine.gradient import with_gradient
 
 __all__ = ["pool_structures"]
 
@@ -25,8 +25,18 @@ def pool_structures(x: Tensor, aggregations: Sequence[Aggregation], bags: Bags) 
     Returns:
         For each aggregation the orbits side by side, shape (structures, orbits x channels).
     """
-    pooled: Sequence[Tensor] = _PoolStructures.apply(x, tuple(aggregations), bags)  # type: ignore[no-untyped-call]
-    return pooled
+
+    def run(x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        pooled = _pool(x.contiguous(), aggregations, bags)
+        rows = [levels[0] for levels, _ in pooled]
+        return rows, [x, *rows, *(kept for _, kept in pooled)]
+
+    def gradient(
+        saved: Sequence[Tensor], grads: Sequence[Tensor], needs: Sequence[bool]
+    ) -> tuple[Tensor]:
+        return (_adjoint(saved, grads, aggregations, bags),)
+
+    return with_gradient(run, gradient, x)
 
 
 def _pool(x: Tensor, aggregations: Sequence[Aggregation], bags: Bags) -> list[Pooled]:
@@ -39,51 +49,51 @@ def _pool(x: Tensor, aggregations: Sequence[Aggregation], bags: Bags) -> list[Po
             continue
         if sums is None:
             [sums] = bags.pool(x.to(wide_of(x.dtype)))
+        # a copy, as every output is a tensor of its own
         scaled = aggregation.scale(sums, bags, 0).to(x.dtype, copy=True)
         pooled.append(Pooled([scaled], x.new_empty(0)))
     return pooled
 
 
-class _PoolStructures(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, aggregations: tuple[Aggregation, ...], bags: Bags
-    ) -> tuple[Tensor, ...]:
-        pooled = _pool(x.contiguous(), aggregations, bags)
-        ctx.aggregations, ctx.bags = aggregations, bags
-        ctx.save_for_backward(x, *(part for [rows], kept in pooled for part in (rows, kept)))
-        return tuple(rows for [rows], _ in pooled)
+def _adjoint(
+    saved: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    aggregations: Sequence[Aggregation],
+    bags: Bags,
+) -> Tensor:
+    """Return the gradient of a pooling, which can be differentiated where the pooling is linear.
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        x, *saved = ctx.saved_tensors
-        return _Adjoint.apply(ctx.aggregations, ctx.bags, x, *saved, *grads), None, None  # type: ignore[no-untyped-call]
-
-
-class _Adjoint(torch.autograd.Function):
-    """The gradient of a pooling; of a linear one it is linear, and its own gradient is the
-    pooling.
+    Args:
+        saved: The rows x, the outputs, and what else each aggregation needs.
+        grads: The gradients of the outputs, (structures, orbits x channels) each.
+        aggregations: The statistics.
+        bags: The bags of the structures.
     """
+    count = len(aggregations)
 
-    @staticmethod
-    def forward(
-        ctx: Any, aggregations: tuple[Aggregation, ...], bags: Bags, x: Tensor, *tensors: Tensor
-    ) -> Tensor:
-        ctx.aggregations, ctx.bags = aggregations, bags
+    def run(x: Tensor, *tensors: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         x = x.contiguous()
-        flat = iter(tensors)
-        pooled = [Pooled([next(flat)], next(flat)) for _ in aggregations]
+        outputs, kept, grads = (tensors[k * count : (k + 1) * count] for k in range(3))
         d_x, d_sums = torch.zeros_like(x), None
-        for aggregation, one, grad in zip(aggregations, pooled, flat, strict=True):
+        for k, aggregation in enumerate(aggregations):
             if isinstance(aggregation, LinearAggregation):
-                scaled = aggregation.scale(grad.contiguous(), bags, 0)
+                scaled = aggregation.scale(grads[k].contiguous(), bags, 0)
                 d_sums = scaled if d_sums is None else d_sums + scaled
             else:
-                aggregation.add_adjoint(d_x, grad.reshape(-1, x.shape[1]), x, one, bags)
-        return d_x if d_sums is None else d_x + bags.read(d_sums.view(-1, x.shape[1]))
+                pooled = Pooled([outputs[k]], kept[k])
+                of_bags = grads[k].reshape(-1, x.shape[1])  # (bags, channels)
+                aggregation.add_adjoint(d_x, of_bags, x, pooled, bags)
+        if d_sums is not None:
+            d_x += bags.read(d_sums.view(-1, x.shape[1]))
+        return [d_x], []
 
-    @staticmethod
-    def backward(ctx: Any, second: Tensor) -> tuple[Tensor | None, ...]:
-        assert_linear(ctx.aggregations)
-        seconds = pool_structures(second, ctx.aggregations, ctx.bags)
-        return None, None, None, *[None] * (2 * len(seconds)), *seconds
+    def gradient(
+        _: Sequence[Tensor], seconds: Sequence[Tensor], needs: Sequence[bool]
+    ) -> list[Tensor | None]:
+        assert_linear(aggregations)
+        # x and what was saved do not matter to what is linear
+        unread = [None] * (1 + 2 * count)
+        return [*unread, *pool_structures(seconds[0], aggregations, bags)]
+
+    [d_x] = with_gradient(run, gradient, *saved, *grads)
+    return d_x

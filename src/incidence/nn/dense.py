@@ -15,7 +15,7 @@ from incidence.algebra.orbit import placement_sign, placements
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.words import Level, Word, overlap_of, sign_of
 from incidence.engine.bags import Bags, bag_numbers
-from incidence.engine.dense import Choices, DenseOrbit, DenseSource, choices, spread, write_orbits
+from incidence.engine.dense import Choices, DenseBags, DenseOrbit, choices, spread, write_orbits
 from incidence.engine.layout import OrbitRef, TensorLayout, layout_of
 from incidence.engine.partners import PartnerKey
 from incidence.engine.plan import Plan, plan_of
@@ -51,7 +51,7 @@ def dense_layer(
     layer._materialize([value.flatten(0, -2) for value in xs])
     orbits = {p: dense_orbits(p) for p in (*m.inputs, *m.outputs)}
     sources = [
-        [DenseSource(value, orbit, counts) for orbit in orbits[p]]
+        [DenseBags(value, orbit, counts) for orbit in orbits[p]]
         for p, value in zip(m.inputs, xs, strict=True)
     ]
     ys = []
@@ -71,7 +71,7 @@ def dense_layer(
 
 
 def _terms(
-    layer: Linear, sources: list[list[DenseSource]], t: int, num_orbits: int
+    layer: Linear, sources: list[list[DenseBags]], t: int, num_orbits: int
 ) -> list[list[tuple[Choices, Tensor]]]:
     """For every orbit of an output, the arrays that are spread and added up there."""
     bias = layer._biases()[t]
@@ -96,7 +96,7 @@ def _terms(
         )
         matrices = every.split([len(members) * width for _, _, _, members in groups], dim=1)
         for (source, counts, aggr, members), matrix in zip(groups, matrices, strict=True):
-            products = (parts[source].pool(counts, layer._aggregations[aggr]) @ matrix).split(
+            products = (parts[source].pool(counts, layer._aggregations[aggr].dense) @ matrix).split(
                 width, dim=-1
             )
             for (_, target, chosen), product in zip(members, products, strict=True):
