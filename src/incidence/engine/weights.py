@@ -300,12 +300,13 @@ class Matrices:
             matrices.update(self._split(arrays[-1], numbers, blocks))
         return [matrices[k] for k in range(len(self._shapes))], arrays
 
-    def _split(
-        self, rows: Tensor, numbers: Sequence[int], blocks: _Blocks
-    ) -> Iterator[tuple[int, Tensor]]:
+    def _split(self, rows: Tensor, numbers: Sequence[int], blocks: _Blocks) -> dict[int, Tensor]:
+        """Return the matrices whose blocks have some rows, by number."""
         parts = rows.split_with_sizes(blocks.lengths)
-        for number, part in zip(numbers, parts, strict=True):
-            yield number, part.view(self._shapes[number])
+        return {
+            number: part.view(self._shapes[number])  # (slots x in, slots x out)
+            for number, part in zip(numbers, parts, strict=True)
+        }
 
     def to_weights(self, arrays: Sequence[Tensor], like: Sequence[Tensor]) -> list[Tensor]:
         """Return the gradients of the weights from those of the matrices."""

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.selection import Choice, predicate
 from incidence.engine.aggregate import AGGREGATIONS, Aggregation
-from incidence.engine.layer import Operator, apply
+from incidence.engine.layer import apply
 from incidence.engine.plan import Plan, plan_of
 from incidence.engine.weights import Products, WeightLayout
 from incidence.errors import IncidenceError
@@ -185,13 +185,12 @@ def _scale(
     # A layer of this operation alone, whose weight is the identity.
     kept: Kept = {other: (number,) if other == pair else () for other in layer._weight_layout.pairs}
     products = Products(WeightLayout(layer.map, kept), [aggregation.keeps_entry])
-    operator = Operator(products, (aggregation,), plan)
     eye = torch.eye(width, dtype=xs[s].dtype, device=xs[s].device)[None]
     weights = [
         eye if other == pair else xs[other[0]].new_zeros(0, xs[other[0]].shape[1], width)
         for other in kept
     ]
-    ys = apply(operator, xs, weights, [None] * len(layer.map.outputs))
+    ys = apply(products, (aggregation,), plan, xs, weights, [None] * len(layer.map.outputs))
     rows = orbit_rows(structure, layer.map.outputs[t])[layer.map.operations[number].target.number]
     return _rms(ys[t], len(rows) * layer.in_channels[s])
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from incidence.algebra.maps import EquivariantMap, Operation, num_orbits
 from incidence.algebra.selection import Choice
 from incidence.engine.aggregate import LinearAggregation, as_aggregations
-from incidence.engine.layer import Operator, apply
+from incidence.engine.layer import apply
 from incidence.engine.plain import assert_plain, layer_lists, misfit, plain_layer, refused
 from incidence.engine.plan import Plan, plan_of
 from incidence.engine.weights import Products, WeightLayout
@@ -277,7 +277,7 @@ class Linear(Transferable, Planned):
         """
         if torch.compiler.is_compiling():
             return self._traced(x, structure)
-        patterns, like = self._patterns, self._weights()[0]
+        patterns, like = self._patterns, getattr(self, self._weight_names[0])
         xs = fitting(patterns, x, structure, self.in_channels, like)
         if xs is None:
             xs = self._checked(x, structure)
@@ -285,9 +285,9 @@ class Linear(Transferable, Planned):
         if ys is not None:
             return self._as_values(ys)
         plan = plan_of(structure, self._products.layout)
-        operator = Operator(self._products, self._aggregations, plan)
         xs, weights, biases = _one_dtype(xs, self._weights(), self._biases())
-        return self._as_values(apply(operator, xs, weights, biases))
+        ys = apply(self._products, self._aggregations, plan, xs, weights, biases)
+        return self._as_values(ys)
 
     def _as_values(self, ys: Sequence[Tensor]) -> Values:
         return ys[0] if len(ys) == 1 else dict(zip(self._output_keys, ys, strict=True))

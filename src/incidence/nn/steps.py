@@ -98,9 +98,11 @@ def compiled_forward(
         xs: The features, in that order.
         structure: The structure.
     """
-    if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu") or not is_available():
+    if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
         return None
     if not slot.is_tried:
+        if not is_available():  # a network that is there looks itself whether it may run
+            return None
         slot.network = _compiled(module, patterns, xs)
         slot.is_tried = slot.network is not None or not _is_lazy(module)
     if slot.network is None or slot.network.is_spread:

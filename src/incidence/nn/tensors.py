@@ -139,7 +139,7 @@ def fitting(
     if not isinstance(structure, Structure) or structure.device != like.device:
         return None
     if isinstance(x, dict):
-        values = [x.get(key) for key in patterns]
+        values = list(map(x.get, patterns))
         if len(x) > len(values) > 1:
             return None
     else:

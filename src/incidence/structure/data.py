@@ -339,9 +339,10 @@ def cache_of(structure: StructureData, kind: Any) -> dict[Any, Any]:
 def row_counts(structure: StructureData, patterns: tuple[Pattern, ...]) -> tuple[int, ...]:
     """Return how many entries some tensors have; cached, as every module of a network needs it."""
     cache: dict[tuple[Pattern, ...], tuple[int, ...]] = cache_of(structure, "row counts")
-    if patterns not in cache:
-        cache[patterns] = tuple(map(structure.num_entries, patterns))
-    return cache[patterns]
+    counts = cache.get(patterns)  # one look only, as patterns take a call to be hashed
+    if counts is None:
+        counts = cache[patterns] = tuple(map(structure.num_entries, patterns))
+    return counts
 
 
 def entry_ptr_of(home: Tensor, num_structures: int) -> Tensor:
