@@ -50,6 +50,69 @@ def test_only_one_file_touches_the_inside_of_the_compiler_of_torch():
     assert touching == {"structure/pytree.py"}
 
 
+PLACES = ("", "src/incidence", "src/incidence/engine/products", "src/incidence/engine/compiled")
+
+
+def missing_files(page: str) -> list[str]:
+    """Return the files and folders in code marks of a page that are not in the project."""
+    named = re.findall(r"`([\w./*-]+(?:\.(?:py|md|c|txt|toml|html|ipynb)|/))`", page)
+    linked = re.findall(r"\]\(([\w./-]+)(?:#[\w-]+)?\)", page)
+    return [
+        name
+        for name in (*named, *linked)
+        if not any(list((ROOT / place).glob(name)) for place in PLACES)
+    ]
+
+
+def test_every_file_that_the_map_of_the_code_names_is_there():
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert page.count(".py`") > 90
+    assert missing_files(page) == []
+
+
+def test_a_file_that_is_gone_is_noticed():
+    page = "`engine/plan.py` and `engine/batches.py`, `docs/nowhere/`, [a page](docs/absent.md)"
+    assert missing_files(page) == ["engine/batches.py", "docs/nowhere/", "docs/absent.md"]
+
+
+def methods_set_from_outside(text: str) -> list[str]:
+    """Return assignments to attributes of classes that a module imports, such as `Linear.f = f`."""
+    tree = ast.parse(text)
+    imported = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    targets = [
+        target
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Assign, ast.AnnAssign))
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    ]
+    return [
+        ast.unparse(target)
+        for target in targets
+        if isinstance(target, ast.Attribute)
+        and isinstance(target.value, ast.Name)
+        and target.value.id in imported
+        and target.value.id[0].isupper()
+    ]
+
+
+def test_no_module_sets_methods_of_classes_of_other_modules():
+    texts = {path: path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
+    assert texts
+    assert {str(path): methods_set_from_outside(text) for path, text in texts.items()} == {
+        str(path): [] for path in texts
+    }
+
+
+def test_a_method_that_is_set_from_outside_is_noticed():
+    text = "from incidence.nn.linear import Linear\nLinear.widen = lambda self: self\nx.y = 1"
+    assert methods_set_from_outside(text) == ["Linear.widen"]
+
+
 def test_a_module_that_is_named_in_a_text_is_noticed():
     assert module_names('need("incidence.plot.text", "x", "plot")') == ["incidence.plot.text"]
     assert module_names('"""Docs of `incidence.plot`."""; "incidence bench"; "incidence."') == []

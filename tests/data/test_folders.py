@@ -609,3 +609,29 @@ def test_complex_features_are_refused(tmp_path):
         match="the features of `i` are complex: give their real and imaginary parts as two columns",
     ):
         load(tmp_path / "a.npz")
+
+
+def read_lines(path, errors, width: int = 1):
+    """Yield a path of as many nodes as a line has words, whose first word is its target."""
+    for number, line in enumerate(path.read_text().splitlines()):
+        target, *words = line.split()
+        if not words:
+            errors.append(IncidenceError(f"{path} line {number + 1}: no word."))
+            continue
+        features = {"i": torch.ones(len(words), width)}
+        name = f"{path.name} {number}"
+        example = inc.Example(inc.Structure(len(words)), features)
+        yield Record(name, example, properties={"y": target})
+
+
+def test_a_file_of_a_registered_reader_is_a_data_set_if_its_records_have_targets(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setitem(READERS, "words", Reader((".words",), read_lines))
+    path = tmp_path / "mine.words"
+    path.write_text("0.5 a b\n1.5 c\n2.5\n3.5 d e f\n")
+    with pytest.warns(UserWarning, match="line 3: no word"):
+        data = load(path, target="y", width=2)
+    assert data.reader == "words"
+    assert [float(example.target) for example in data.examples] == [0.5, 1.5, 3.5]
+    assert [example.features["i"].shape for example in data.examples] == [(2, 2), (1, 2), (3, 2)]

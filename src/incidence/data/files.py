@@ -46,6 +46,8 @@ READERS: dict[str, Reader] = {
     "mesh": Reader((".obj", ".off", ".ply", ".stl"), read_meshes),
 }
 """The readers of files by name."""
+# Users may register readers of others.
+_OUR_SUFFIXES = {suffix for reader in READERS.values() for suffix in reader.suffixes}
 
 
 def reader(name: str) -> Reader:
@@ -254,9 +256,12 @@ def _read_classes(request: DataRequest) -> DataSet:
     return build(request, records, name, *as_classes(classes), parts_of_records or None)
 
 
-def _read_molecules(request: DataRequest) -> DataSet:
-    """Return the data set of SDF files or lines of SMILES; broken molecules are skipped."""
-    path, files = request.path, _molecule_files(request.path)
+def _read_all_records(request: DataRequest) -> DataSet:
+    """Return the data set of files that list examples with their targets; broken ones are skipped.
+
+    These are SDF files, lines of SMILES, and files of readers that users registered.
+    """
+    path, files = request.path, _files_of_records(request.path)
     part_of = {file: PARTS.get(file.name.partition(".")[0].lower()) for file in files}
     has_parts = len(files) > 1
     if has_parts and None in part_of.values():
@@ -275,10 +280,14 @@ def _read_molecules(request: DataRequest) -> DataSet:
     )
 
 
-def _molecule_files(path: Path) -> list[Path]:
+def _files_of_records(path: Path) -> list[Path]:
+    """Return the files of a folder, or a file, that list examples with their targets."""
+    suffixes = [*_MOLECULES]
+    for reader in READERS.values():
+        suffixes += [suffix for suffix in reader.suffixes if suffix not in _OUR_SUFFIXES]
     if path.is_dir():
-        return _files(path, _MOLECULES)
-    return [path] if path.name.lower().endswith(_MOLECULES) else []
+        return _files(path, suffixes)
+    return [path] if path.name.lower().endswith(tuple(suffixes)) else []
 
 
 def _read_tables(request: DataRequest) -> DataSet:
@@ -332,7 +341,7 @@ _LAYOUTS: tuple[
     (lambda path, _: (path / TARGETS).is_file(), _read_listed_files),
     (lambda path, _: path.suffix.lower() == ".npz" and has_arrays(path), from_arrays),
     (_is_saved_examples, _read_saved_examples),
-    (lambda path, _: bool(_molecule_files(path)), _read_molecules),
+    (lambda path, _: bool(_files_of_records(path)), _read_all_records),
     (lambda path, request: bool(_table_files(request)), _read_tables),
     (lambda path, _: path.is_dir() and bool(_folders(path)), _read_classes),
 )

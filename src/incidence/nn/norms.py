@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from incidence.engine.gradient import linear_map
 from incidence.engine.plain import refused
 from incidence.errors import IncidenceError
 from incidence.nn.composition import Planned, Side
@@ -170,24 +171,17 @@ def _varies(variance: Tensor, mean: Tensor) -> Tensor:
 
 
 def _all_sum(x: Tensor) -> Tensor:
-    total: Tensor = _AllSum.apply(x)  # type: ignore[no-untyped-call]
-    return total
+    """Return the sum over all processes.
 
-
-class _AllSum(torch.autograd.Function):
-    """The sum over all processes; the gradient of a sum of their losses is the sum of their
-    gradients.
+    The gradient of a sum of their losses is the sum of their gradients: the map is its own adjoint.
     """
 
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        total = x.clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(total)
-        return total
+    def total(x: Tensor) -> Tensor:
+        y = x.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(y)
+        return y
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        return _all_sum(grad)
+    return linear_map(x, total, total)
 
 
 class Norm(Planned):
