@@ -46,12 +46,15 @@ def example(
     return x if len(x) > 1 else next(iter(x.values())), structure
 
 
-def leaves(layer: Linear, x: Tensor | dict[str, Tensor]) -> list[Tensor]:
+def leaves(layer: torch.nn.Module, x: Tensor | dict[str, Tensor]) -> list[Tensor]:
     return [*(x.values() if isinstance(x, dict) else [x]), *layer.parameters()]
 
 
 def assert_same(
-    traced: torch.nn.Module, layer: Linear, x: Tensor | dict[str, Tensor], structure: Structure
+    traced: torch.nn.Module,
+    layer: torch.nn.Module,
+    x: Tensor | dict[str, Tensor],
+    structure: Structure,
 ) -> None:
     found, expected = outputs(traced(x, structure)), outputs(layer(x, structure))
     for one, other in zip(found, expected, strict=True):
@@ -152,19 +155,61 @@ def test_a_layer_exports_with_dynamic_sizes(text, max_overlap, aggr):
             torch.testing.assert_close(one, other)
 
 
+def unplanned(layer: Linear, num_nodes: int) -> tuple[Tensor | dict[str, Tensor], Structure]:
+    x, structure = example(layer, num_nodes)
+    index = {str(pattern): structure[str(pattern)] for pattern in structure.patterns}
+    return x, Structure(structure.num_nodes, index)
+
+
+def test_the_first_call_of_a_compiled_layer_makes_the_plan_and_later_ones_are_a_graph():
+    counter = CompileCounterWithBackend("eager")
+    layer = layer_for("i, (i j) -> i, (i j)")
+    compiled = torch.compile(layer, backend=counter)
+    x, structure = unplanned(layer, 6)
+    assert_same(compiled, layer, x, structure)
+    assert counter.frame_count == 0  # the layer ran between two graphs, without any steps
+    assert_same(compiled, layer, x, structure)
+    assert counter.frame_count == 1
+
+
+def test_containers_plan_at_the_first_call_and_do_not_compile_after_the_second_size():
+    counter = CompileCounterWithBackend("eager")
+    text = "i, (i j) -> i, (i j)"
+    layer = layer_for(text)
+    network = Sequential(Residual(layer, Activation()), layer_for(text))
+    compiled = torch.compile(network, backend=counter)
+    for num_nodes in (5, 8, 12, 17):
+        x, structure = unplanned(layer, num_nodes)
+        assert_same(compiled, network, x, structure)
+        # a module that nothing has called before; graphs must not depend on that
+        kind = type("New", (torch.nn.Module,), {"forward": lambda _, x, structure: x})
+        assert Sequential(kind())(x, structure) is x
+    assert counter.frame_count == 2
+
+
+def test_graphs_do_not_depend_on_what_else_a_structure_caches():
+    counter = CompileCounterWithBackend("eager")
+    layer = layer_for("i, (i j) -> i, (i j)")
+    compiled = torch.compile(layer, backend=counter)
+    x, structure = example(layer, 6)
+    assert_same(compiled, layer, x, structure)
+    layer_for("(i j) -> i j").plan(structure.with_index({"i j": structure["(i j)"]}))
+    layer_for("(i j) -> ").plan(structure)
+    assert_same(compiled, layer, x, structure)
+    assert counter.frame_count == 1
+
+
 def test_tracing_without_a_plan_says_so():
     layer = layer_for("i, (i j) -> i, (i j)")
     (x, structure), (_, planned) = example(layer, 4), example(layer, 4)
     structure = Structure(structure.num_nodes, {"(i j)": structure["(i j)"]})
-    for is_whole in (True, False):
-        torch._dynamo.reset()
-        compiled = torch.compile(layer, fullgraph=is_whole, backend="eager")
-        with pytest.raises(
-            IncidenceError,
-            match=r"^call layer\.plan\(structure\), or net\.plan\(structure\), before tracing",
-        ):
-            compiled(x, structure)
-        assert_same(compiled, layer, x, planned)  # the same layer on a structure that has one
+    compiled = torch.compile(layer, fullgraph=True, backend="eager")
+    with pytest.raises(
+        IncidenceError,
+        match=r"^call layer\.plan\(structure\), or net\.plan\(structure\), before tracing",
+    ):
+        compiled(x, structure)
+    assert_same(compiled, layer, x, planned)  # the same layer on a structure that has one
     with pytest.raises(IncidenceError, match=r"^call layer\.plan\(structure\)"):
         torch.export.export(layer, (x, structure))
 

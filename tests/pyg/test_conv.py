@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch._dynamo.testing import CompileCounterWithBackend
 
 import incidence as inc
 from incidence.errors import IncidenceError
@@ -355,3 +356,42 @@ def test_rows_of_edge_attr_that_do_not_fit_parallel_edges_are_refused():
         IncidenceConv(4, 6, edge_dim=3)(torch.ones(3, 4), edges, torch.ones(3, 3))
     with pytest.raises(IncidenceError, match="out_channels"):
         IncidenceConv(4, 0)
+
+
+class Model(nn.Module):
+    """A user's model with two layers of ours."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = IncidenceConv(3, 4), IncidenceConv(4, 2)
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        hidden = torch.relu(self.first(x, edge_index))
+        return torch.tanh(self.second(hidden, edge_index))
+
+
+# torch looks at the gradient of what a graph takes from the part before
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+def test_a_compiled_model_runs_the_layers_between_its_graphs_for_any_size():
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("eager")
+    model = Model()
+    compiled = torch.compile(model, backend=counter)
+    for count in (5, 8, 12, 20):
+        x, pairs = torch.randn(count, 3), random_pairs(count, count)
+        torch.testing.assert_close(compiled(x, pairs), model(x, pairs))
+        if count == 8:
+            frames = counter.frame_count
+    assert counter.frame_count == frames  # none after the second size
+    torch._dynamo.reset()
+
+
+def test_a_layer_on_a_planned_structure_is_one_graph():
+    torch._dynamo.reset()
+    layer = IncidenceConv(3, 4)
+    structure = inc.Structure(4, {"i j": [[0, 1, 2], [1, 2, 3]]})
+    layer.plan(structure)
+    x = torch.randn(4, 3)
+    compiled = torch.compile(layer, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(x, structure), layer(x, structure))
+    torch._dynamo.reset()

@@ -27,7 +27,7 @@ from incidence.models.blocks import (
 from incidence.models.query_head import QueryHead, node_tensors
 from incidence.models.settings import ACTIVATIONS, NORMS, NetSettings
 from incidence.nn import Activation, Diffusion, Dropout, Linear, Readout, Residual, Sequential
-from incidence.nn.composition import plan_modules
+from incidence.nn.composition import needs_plan, new_plan_number, plan_modules
 from incidence.nn.diffusion import Surroundings
 from incidence.nn.norms import RowRms
 from incidence.nn.steps import CompiledSlot, compiled_forward, write, writes
@@ -94,6 +94,7 @@ class IncidenceNet(nn.Module):
         outputs = zip(self.map.outputs, self.out_channels, strict=True)
         self.heads = nn.ModuleList(parts.head(p, width) for p, width in outputs)
         self._slot = CompiledSlot()
+        self.plan_number = new_plan_number()
 
     _repr_html_ = html_of
 
@@ -108,6 +109,10 @@ class IncidenceNet(nn.Module):
             structure: The structure of the features.
         """
         x, structure = taken_apart(x, structure)
+        if torch.compiler.is_compiling() and needs_plan(self, structure):
+            from incidence.nn import untraced
+
+            untraced.plan(self, structure)
         ys = self._compiled(x, structure)
         if ys is not None:
             return ys[0] if len(ys) == 1 else dict(zip(self._output_keys, ys, strict=True))

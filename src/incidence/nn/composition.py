@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 from torch import nn
@@ -16,6 +17,7 @@ from incidence.nn.odd import assert_odd
 from incidence.notebook import html_of
 from incidence.structure import Structure
 from incidence.structure.arguments import assert_structure
+from incidence.structure.pytree import constant_while_tracing, may_split
 
 __all__ = [
     "Planned",
@@ -24,6 +26,8 @@ __all__ = [
     "act_on_all",
     "follow",
     "follow_all",
+    "needs_plan",
+    "new_plan_number",
     "plan_modules",
     "takes_structure",
     "unknown",
@@ -43,12 +47,31 @@ class Planned(nn.Module):
 def plan_modules(module: nn.Module, structure: Structure) -> None:
     """Make all index lists that the modules inside of a module need of a structure.
 
-    Tracing needs them.
+    Tracing needs them. The structure notes which containers of modules have all of theirs.
     """
     assert_structure(structure, call="plan(structure)")
     for inner in module.modules():
         if isinstance(inner, Planned):
             inner.plan(structure)
+        number: Any = getattr(inner, "plan_number", None)
+        if number is not None:
+            structure._planned[number] = True
+
+
+_NUMBERS = count()
+
+
+def new_plan_number() -> str:
+    """Return a number for a container of modules, by which structures know that it has a plan."""
+    return str(next(_NUMBERS))
+
+
+def needs_plan(module: Any, structure: Structure) -> bool:
+    """Return whether a container must make its lists, before `torch.compile` goes on.
+
+    The graph is then split before the container, which is one graph.
+    """
+    return module.plan_number not in structure._planned and may_split()
 
 
 class Transferable:
@@ -87,10 +110,14 @@ def takes_structure(module: nn.Module) -> bool:
     inner = _inner(module)
     if "forward" in inner.__dict__:  # someone has put another in its place
         return _num_needed(inner.forward) >= 2
-    return _num_needed(type(inner).forward) >= 3  # with `self`
+    return _is_called_with_structure(type(inner))
 
 
-# a plain dict: torch.compile does not trace through a cache
+@constant_while_tracing  # or graphs would depend on all that `_NEEDED` has
+def _is_called_with_structure(kind: Any) -> bool:
+    return _num_needed(kind.forward) >= 3  # with `self`
+
+
 _NEEDED: dict[Callable[..., Any], int] = {}
 
 

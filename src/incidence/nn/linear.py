@@ -39,7 +39,7 @@ from incidence.nn.tensors import (
     per_tensor,
 )
 from incidence.structure import Structure
-from incidence.structure.pytree import Recorded, recorded, traced
+from incidence.structure.pytree import Recorded, has_recorded, may_split, recorded, traced
 
 __all__ = ["Linear"]
 
@@ -276,6 +276,10 @@ class Linear(Transferable, Planned):
             IncidenceError: The features do not fit the structure or the layer.
         """
         if torch.compiler.is_compiling():
+            if not has_recorded(structure, self._key) and may_split():
+                from incidence.nn import untraced
+
+                return untraced.planned_call(self, x, structure)
             return self._traced(x, structure)
         patterns, like = self._patterns, getattr(self, self._weight_names[0])
         xs = fitting(patterns, x, structure, self.in_channels, like)

@@ -20,6 +20,8 @@ from incidence.nn.composition import (
     Side,
     act_on_all,
     follow_all,
+    needs_plan,
+    new_plan_number,
     plan_modules,
     takes_structure,
     unknown,
@@ -178,6 +180,7 @@ class Sequential(nn.Sequential):
 
     def __init__(self, *modules: Any) -> None:
         super().__init__(*modules)
+        self.plan_number = new_plan_number()
         for module in self:
             if type(module) is nn.Sequential and any(map(takes_structure, module)):
                 raise IncidenceError(
@@ -216,6 +219,10 @@ class Sequential(nn.Sequential):
 
     def forward(self, x: Values, structure: Structure) -> Any:  # type: ignore[override]
         """Applies the modules in turn."""
+        if torch.compiler.is_compiling() and needs_plan(self, structure):
+            from incidence.nn import untraced
+
+            untraced.plan(self, structure)
         for module in self:
             x = module(x, structure) if takes_structure(module) else _map(x, module)
         return x

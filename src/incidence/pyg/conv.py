@@ -14,6 +14,7 @@ from incidence.algebra.selection import Choice, predicate, word_for
 from incidence.errors import IncidenceError
 from incidence.geometry.assembly import is_edge
 from incidence.nn import Linear
+from incidence.nn.composition import plan_modules
 from incidence.nn.tensors import as_channels
 from incidence.pyg.graphs import Graph, graph_of
 from incidence.structure import Structure
@@ -139,6 +140,10 @@ class IncidenceConv(nn.Module):
         Raises:
             IncidenceError: Something does not fit; the message says what.
         """
+        if torch.compiler.is_compiling() and not isinstance(edge_index, Structure):
+            from incidence.nn import untraced
+
+            return untraced.call(self, x, edge_index, edge_attr, batch)
         graph = self._graph(x, edge_index, batch)
         of_edges = self._edge_features(edge_attr)
         inputs: Any = x
@@ -147,6 +152,10 @@ class IncidenceConv(nn.Module):
         inner = self.activation(self.to_edges(inputs, graph.structure))
         y = self.to_nodes({"i": x, self.edges: inner}, graph.structure)
         return y if self.edge_out is None else (y["i"], graph.to_columns(y[self.edges]))
+
+    def plan(self, structure: Structure) -> None:
+        """Build the index lists of both layers for a structure. Tracing needs them."""
+        plan_modules(self, structure)
 
     def _graph(self, x: Tensor, edge_index: Tensor | Structure, batch: Tensor | None) -> Graph:
         if not isinstance(x, Tensor):

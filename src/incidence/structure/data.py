@@ -88,6 +88,10 @@ class StructureData:
         self._counts: dict[str, int] | None = None
         self._lengths: dict[str | Pattern, Array] = {}
         self._cache: dict[Hashable, dict[Any, Any]] = {}
+        # What tracing reads is in dicts of its own, by texts: `torch.compile` then compares single
+        # keys, and not all that some other module has cached.
+        self._recorded: dict[str, Any] = {}
+        self._planned: dict[str, bool] = {}
 
     @classmethod
     def _of(

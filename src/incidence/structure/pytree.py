@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -12,10 +13,17 @@ from torch.utils import _pytree as pytree
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.structure.data import cache_of
 from incidence.structure.structure import Structure
 
-__all__ = ["NO_PLAN", "Recorded", "constant_while_tracing", "recorded", "traced"]
+__all__ = [
+    "NO_PLAN",
+    "Recorded",
+    "constant_while_tracing",
+    "has_recorded",
+    "may_split",
+    "recorded",
+    "traced",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,9 +50,9 @@ class Recorded:
     counts: tuple[Tensor, ...] = ()
 
 
-def recorded(structure: Structure) -> dict[Any, Recorded]:
+def recorded(structure: Structure) -> dict[str, Recorded]:
     """Return what modules left on a structure for tracing, by the key of each."""
-    return cache_of(structure, Recorded)
+    return structure._recorded
 
 
 def traced(structure: Structure, key: str) -> Recorded | None:
@@ -56,11 +64,15 @@ def traced(structure: Structure, key: str) -> Recorded | None:
     Raises:
         IncidenceError: It left nothing.
     """
-    known = structure._cache.get(Recorded, {})  # not `cache_of`, which may write
-    entry: Recorded | None = known.get(key)
+    entry: Recorded | None = structure._recorded.get(key)
     if entry is None and (_is_exporting() or not torch.compiler.is_dynamo_compiling()):
         raise IncidenceError(NO_PLAN)
     return entry
+
+
+def has_recorded(structure: Structure, key: str) -> bool:
+    """Return whether a module left something on a structure; tracing can look through this."""
+    return key in structure._recorded
 
 
 _is_exporting: Any = getattr(torch.compiler, "is_exporting", lambda: False)  # since torch 2.7
@@ -75,6 +87,27 @@ def constant_while_tracing(function: F) -> F:
     """
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
+
+
+def may_split() -> bool:
+    """Return whether `torch.compile` records a graph, and may split it."""
+    return torch.compiler.is_dynamo_compiling() and _is_splittable()
+
+
+@constant_while_tracing
+def _is_splittable() -> bool:
+    """Return whether the graph that is recorded may be split.
+
+    It may not for `fullgraph=True` and for `torch.export`. Nothing public says so. If a version of
+    torch says it elsewhere, `fullgraph=True` without a plan ends in torch's words, not in ours.
+    """
+    translator = sys.modules.get("torch._dynamo.symbolic_convert")
+    if translator is None:
+        return False
+    try:
+        return not translator.InstructionTranslator.current_tx().one_graph
+    except AttributeError:
+        return True
 
 
 def _flatten(structure: Structure) -> tuple[list[Any], Any]:
