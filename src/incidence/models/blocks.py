@@ -369,6 +369,24 @@ def _write_term_sum(program: Any, module: TermSum, x: Any) -> Any:
     return y
 
 
+@writes(ProductTerm)
+def _write_product_term(program: Any, term: ProductTerm, x: Any) -> Any:
+    values = _select(x, term.keys)
+    result = x[term.key] if isinstance(x, dict) else x
+    product = term.product
+    maps = zip(product.maps, values, strict=True)
+    factors = [write(program, m, value) for m, value in maps]
+    shape = 1, product.out_channels
+    y = program.product(product.product, factors, [shape] * 3, result.rows)
+    return write(program, term.result, y)
+
+
+@writes(AttentionTerm)
+def _write_attention_term(program: Any, term: AttentionTerm, x: Any) -> Any:
+    values = dict(zip(term._attention_keys, _select(x, term.keys), strict=True))
+    return write(program, term.attention, values)
+
+
 @writes(PooledTerm)
 def _write_pooled_term(program: Any, module: PooledTerm, x: Any) -> Any:
     y = write(program, module.layer, {key: x[key] for key in module._input_keys})

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from math import sqrt
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,11 +15,12 @@ from torch import Tensor, nn
 from incidence.algebra.grammar import Face, TensorSyntax, make_face
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
-from incidence.algebra.products import key_faces
+from incidence.algebra.products import key_faces, parse_product
 from incidence.errors import IncidenceError
 from incidence.nn.composition import Planned
 from incidence.nn.functional import linked, plan_einsum, plan_softmax, softmax
 from incidence.nn.modules import Dropout
+from incidence.nn.steps import Rows, write, writes
 from incidence.nn.tensors import Values, as_channels, as_list, key_of, per_tensor
 from incidence.structure import Structure
 
@@ -168,6 +170,32 @@ class Attention(Planned):
     def extra_repr(self) -> str:
         """What the layer is, as it was written."""
         return f"{str(self.pattern)!r} over {self.over}, heads={self.heads}"
+
+
+@writes(Attention)
+def _write_attention(program: Any, module: Attention, x: Any) -> Any:
+    values = [x[key] for key in module._keys] if isinstance(x, dict) else [x]
+    at_queries, at_values, at_edges = (
+        values[place] if place >= 0 else None for place in module._places
+    )
+    if at_edges is None:
+        rows = Rows("entries", module.pattern)
+    else:
+        rows = at_edges.rows
+    heads, channels = module.heads, module.out_channels // module.heads
+    wide, lone = (heads, channels), (heads, 1)
+    query = write(program, module.query, at_queries)
+    key, value = (write(program, m, at_values) for m in (module.key, module.value))
+    texts = [parse_product(text) for text in module._texts]
+    shapes = wide, wide, lone
+    scores = program.product(texts[0], [query, key], shapes, rows, scale=1 / sqrt(channels))
+    if module.edge is not None:
+        scores = program.add(write(program, module.edge, at_edges), scores)
+    weights = program.softmax(scores, str(module.pattern), module.over)
+    weights = write(program, module.dropout, weights)
+    shapes = lone, wide, wide
+    y = program.product(texts[1], [weights, value], shapes, at_queries.rows)
+    return write(program, module.out, y)
 
 
 def _queries(pattern: Pattern, over: str) -> Pattern:

@@ -32,6 +32,7 @@ except ModuleNotFoundError:  # the folder may be deleted
 __all__ = [
     "CannotCompileError",
     "CompiledSlot",
+    "Rows",
     "activation_name",
     "compiled_forward",
     "each",

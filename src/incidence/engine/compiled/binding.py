@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from incidence.engine.bags import Bags
-from incidence.engine.compiled.program import Program, Rows
+from incidence.engine.compiled.program import JoinUse, Program, Rows
 from incidence.engine.partners import Partners
 from incidence.engine.plan import plan_of
+from incidence.engine.products.dense import DenseStep
+from incidence.engine.products.plan import JoinPlan
 from incidence.structure.arrange import orbit_rows
 from incidence.structure.data import Array, StructureData
 
@@ -33,7 +35,8 @@ class Binding:
         num_scratch: How many floats steps need besides their values, but for packed matrices.
         values, grads: Where values are, and their gradients.
         structure: The structure.
-        has_short_lists: Whether all lists are of the type that the code reads.
+        can_run: Whether the code can run: all lists are of the type that it reads, and every
+            product is one step.
     """
 
     def __init__(self, program: Program, structure: StructureData) -> None:
@@ -41,7 +44,7 @@ class Binding:
         num_ends = 2 * len(program.inputs) + len(program.outputs)  # and gradients of inputs
         self.addresses = np.zeros(program.num_addresses + num_ends, dtype=np.int64)
         self.num_indices = 1
-        self.has_short_lists = True
+        self.can_run = True
         self._kept: list[Any] = []  # what addresses point to
         counts: dict[Rows, int] = {Rows("structures"): structure.num_structures}
         for use in program.plans.values():
@@ -53,6 +56,8 @@ class Binding:
                 self._bind_bags(own, bags)
             for key, (number, lists) in use.partners.items():
                 self._bind_partners(plan.partners[key], number, lists)
+        for join in program.joins.values():
+            self._bind_join(join, join.plan(structure), counts)
         for pattern, places in program.orbits.items():
             for (address, number), rows in zip(places, orbit_rows(structure, pattern), strict=True):
                 self._kept.append(rows)
@@ -95,9 +100,38 @@ class Binding:
         self._check(*(t for t in tensors[:2] if t is not None))
         self.addresses[lists : lists + 3] = [_address(t) for t in tensors]
 
+    def _bind_join(self, use: JoinUse, plan: JoinPlan, counts: dict[Rows, int]) -> None:
+        step = plan.steps[0]
+        self._kept.append(plan)
+        if use.has_factors and (len(plan.steps) > 1 or step.sources != (0, 1)):
+            self.can_run = False
+            return
+        counts.setdefault(use.rows, plan.num_rows[-1])
+        if isinstance(step, DenseStep):
+            tensors: list[Tensor | None] = [*step.rows, *step.signs]
+            sizes = np.ascontiguousarray(step.sizes)
+            self._kept.append(sizes)
+            numbers = [1, sizes.shape[1], *step.num_rows]
+            self._check(*step.rows)
+            self.addresses[use.lists + 6] = sizes.__array_interface__["data"][0]
+        elif use.has_factors:
+            tensors = []
+            for role in range(3):
+                lists = step.lists(role)
+                tensors += [lists.ptr, *lists.columns, lists.sign]
+                self._check(lists.ptr, *lists.columns)
+            numbers = [0, 1, *step.num_rows]
+        else:
+            lists = step.lists(0)
+            tensors = [lists.ptr, *lists.columns]
+            self._check(lists.ptr, *lists.columns)
+            numbers = [lists.num_rows]
+        self.numbers[use.numbers : use.numbers + len(numbers)] = numbers
+        self.addresses[use.lists : use.lists + len(tensors)] = [_address(t) for t in tensors]
+
     def _check(self, *lists: Tensor) -> None:
         if any(t.dtype != torch.int32 or t.device.type != "cpu" for t in lists):
-            self.has_short_lists = False
+            self.can_run = False
 
     def _arena(self, is_inner: Array) -> Places:
         """Return where values are in an arena.

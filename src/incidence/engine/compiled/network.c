@@ -988,9 +988,136 @@ static void add_backward(const frame *f, const word *a) {
     }
 }
 
+/* ---- products of rows: one step of a plan, in the role of its target or of a factor
+
+   The functions that compute them are those of ../products/join.c, at addresses in the code. */
+
+enum { J_FIRST, J_SECOND, J_Y, J_LISTS, J_NUMBERS, J_SCALE, J_SIZES, J_ROWS, J_CELLS };
+enum { JOIN_IS_CELLS, JOIN_STRUCTURES, JOIN_COUNTS };                       /* numbers */
+enum { ROLE_PTR, ROLE_FIRST, ROLE_SECOND, ROLE_SIGN, ROLE_LISTS };          /* lists of joined rows */
+enum { CELL_ROWS, CELL_SIGNS = 3, CELL_SIZES = 6 };                         /* lists of cells */
+enum { ROLE_SIZES = 11 };
+typedef void (*join_rows)(const int64_t *, const float *, const float *, const int32_t *, const int32_t *,
+                          const int8_t *, const int32_t *, int64_t, int64_t, float *);
+typedef void (*join_cells)(const int64_t *, int64_t, int64_t, int64_t, const float *, const float *, float *,
+                           const int32_t *, const int8_t *, const int32_t *, const int8_t *, const int32_t *,
+                           const int8_t *, int64_t, int64_t);
+
+/* One role of a product from the rows of the other two, in order. */
+static void product_role(const frame *f, const word *j, word role, const float *x, const float *y, float *out) {
+    const word *numbers = f->number + j[J_NUMBERS], *lists = f->address + j[J_LISTS];
+    word width = f->width[j[J_FIRST + (role + 2) % 3]], count = numbers[JOIN_COUNTS + role] * width;
+    if (numbers[JOIN_IS_CELLS]) {
+        word first = role ? 0 : 1, second = role == 2 ? 1 : 2, structures = numbers[JOIN_STRUCTURES];
+        const word *rows = lists + CELL_ROWS, *signs = lists + CELL_SIGNS;
+        memset(out, 0, sizeof(float) * count);
+        ((join_cells)j[J_CELLS])((const int64_t *)lists[CELL_SIZES], structures, role, width, x, y, out,
+                                 (const int32_t *)rows[first], (const int8_t *)signs[first],
+                                 (const int32_t *)rows[second], (const int8_t *)signs[second],
+                                 (const int32_t *)rows[role], (const int8_t *)signs[role], 0, structures);
+    } else {
+        lists += role * ROLE_LISTS;
+        ((join_rows)j[J_ROWS])((const int64_t *)j[J_SIZES] + role * ROLE_SIZES, x, y,
+                               (const int32_t *)lists[ROLE_FIRST], (const int32_t *)lists[ROLE_SECOND],
+                               (const int8_t *)lists[ROLE_SIGN], (const int32_t *)lists[ROLE_PTR], 0,
+                               numbers[JOIN_COUNTS + role], out);
+    }
+    float scale = (float)real(j[J_SCALE]);
+    if (scale != 1)
+        for (word c = 0; c < count; c++) out[c] *= scale;
+}
+
+static void product_forward(const frame *f, const word *j) {
+    product_role(f, j, 0, value(f, j[J_FIRST]), value(f, j[J_SECOND]), value(f, j[J_Y]));
+}
+
+static void product_backward(const frame *f, const word *j) {
+    if (!f->written[j[J_Y]]) return;
+    const float *g = grad(f, j[J_Y]);
+    for (word k = J_FIRST; k <= J_SECOND; k++) {
+        word v = j[k], other = j[J_FIRST + J_SECOND - k];
+        if (!wants_grad(f, v)) continue;
+        float *to = f->written[v] ? f->scratch : grad(f, v);
+        product_role(f, j, 1 + k, g, value(f, other), to);
+        if (f->written[v]) row_add(grad(f, v), to, f->rows[v] * f->width[v]);
+        f->written[v] = 1;
+    }
+}
+
+/* ---- shares of groups of rows, channel by channel */
+
+enum { X_X, X_Y, X_LISTS, X_NUMBER };
+enum { GROUP_PTR, GROUP_ROWS };
+
+/* e^x for x from -87 to 0, to two units in the last place; loops over it become vectors. */
+static inline float exponential(float x) {
+    x = x < -87 ? -87 : x; /* and not a number stays one */
+    float n = rintf(x * 1.44269504f), r = x - n * 0.693359375f + n * 2.12194440e-4f;
+    float y = 1.9875691500e-4f;
+    y = y * r + 1.3981999507e-3f;
+    y = y * r + 8.3334519073e-3f;
+    y = y * r + 4.1665795894e-2f;
+    y = y * r + 1.6666665459e-1f;
+    y = y * r + 5.0000001201e-1f;
+    y = y * r * r + r + 1;
+    int32_t bits = ((int32_t)n + 127) << 23;
+    float power;
+    memcpy(&power, &bits, sizeof power);
+    return y * power;
+}
+
+static void softmax_forward(const frame *f, const word *s) {
+    const word *lists = f->address + s[X_LISTS];
+    const int32_t *ptr = (const int32_t *)lists[GROUP_PTR], *rows = (const int32_t *)lists[GROUP_ROWS];
+    const float *x = value(f, s[X_X]);
+    float *y = value(f, s[X_Y]);
+    word n = f->width[s[X_X]];
+    for (word b = 0; b < f->number[s[X_NUMBER]]; b++) {
+        if (ptr[b] == ptr[b + 1]) continue;
+        float *restrict most = f->scratch, *restrict total = f->scratch + n;
+        memcpy(most, x + rows[ptr[b]] * n, sizeof(float) * n);
+        memset(total, 0, sizeof(float) * n);
+        for (word k = ptr[b] + 1; k < ptr[b + 1]; k++) {
+            const float *row = x + rows[k] * n;
+            for (word c = 0; c < n; c++) most[c] = row[c] > most[c] ? row[c] : most[c];
+        }
+        for (word k = ptr[b]; k < ptr[b + 1]; k++) {
+            const float *row = x + rows[k] * n;
+            float *restrict to = y + rows[k] * n;
+            for (word c = 0; c < n; c++) {
+                to[c] = exponential(row[c] - most[c]);
+                total[c] += to[c];
+            }
+        }
+        for (word c = 0; c < n; c++) total[c] = 1 / total[c];
+        for (word k = ptr[b]; k < ptr[b + 1]; k++) {
+            float *restrict to = y + rows[k] * n;
+            for (word c = 0; c < n; c++) to[c] *= total[c];
+        }
+    }
+}
+
+static void softmax_backward(const frame *f, const word *s) {
+    if (!f->written[s[X_Y]] || !wants_grad(f, s[X_X])) return;
+    const word *lists = f->address + s[X_LISTS];
+    const int32_t *ptr = (const int32_t *)lists[GROUP_PTR], *rows = (const int32_t *)lists[GROUP_ROWS];
+    const float *y = value(f, s[X_Y]), *g = grad(f, s[X_Y]);
+    float *d = grad(f, s[X_X]), *restrict total = f->scratch;
+    word n = f->width[s[X_X]];
+    if (!f->written[s[X_X]]) memset(d, 0, sizeof(float) * n * f->rows[s[X_X]]);
+    f->written[s[X_X]] = 1;
+    for (word b = 0; b < f->number[s[X_NUMBER]]; b++) {
+        memset(total, 0, sizeof(float) * n);
+        for (word k = ptr[b]; k < ptr[b + 1]; k++)
+            for (word c = 0; c < n; c++) total[c] += y[rows[k] * n + c] * g[rows[k] * n + c];
+        for (word k = ptr[b]; k < ptr[b + 1]; k++)
+            for (word c = 0; c < n; c++) d[rows[k] * n + c] += y[rows[k] * n + c] * (g[rows[k] * n + c] - total[c]);
+    }
+}
+
 /* ---- programs */
 
-enum { STEP_LAYER, STEP_DENSE, STEP_POINT, STEP_READOUT, STEP_ADD };
+enum { STEP_LAYER, STEP_DENSE, STEP_POINT, STEP_READOUT, STEP_ADD, STEP_PRODUCT, STEP_SOFTMAX };
 
 /* The steps of a program, first to last. */
 void forward(const word *code, const word *starts, word num_steps, const frame *f) {
@@ -1002,6 +1129,8 @@ void forward(const word *code, const word *starts, word num_steps, const frame *
         case STEP_POINT: point_forward(f, step + 1); break;
         case STEP_READOUT: readout(f, step + 1, 0); break;
         case STEP_ADD: add_forward(f, step + 1); break;
+        case STEP_PRODUCT: product_forward(f, step + 1); break;
+        case STEP_SOFTMAX: softmax_forward(f, step + 1); break;
         }
     }
 }
@@ -1016,6 +1145,8 @@ void backward(const word *code, const word *starts, word num_steps, const frame 
         case STEP_POINT: point_backward(f, step + 1); break;
         case STEP_READOUT: readout(f, step + 1, 1); break;
         case STEP_ADD: add_backward(f, step + 1); break;
+        case STEP_PRODUCT: product_backward(f, step + 1); break;
+        case STEP_SOFTMAX: softmax_backward(f, step + 1); break;
         }
     }
 }

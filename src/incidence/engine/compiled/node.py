@@ -204,8 +204,8 @@ class Network:
         if self not in cache:
             cache[self] = Binding(self.program, structure)
         binding = cache[self]
-        is_small = binding.has_short_lists and int(binding.sizes.max()) <= _MOST_FLOATS
-        return binding if is_small else None
+        is_small = int(binding.sizes.max()) <= _MOST_FLOATS
+        return binding if binding.can_run and is_small else None
 
     def run(self, xs: Sequence[Tensor], structure: StructureData) -> Sequence[Tensor] | None:
         """Return the outputs; None where the module has to compute them."""

@@ -8,8 +8,10 @@ as index lists and numbers of rows, is looked up for every batch (`binding.py`).
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,14 +19,19 @@ import torch
 from torch import Tensor, nn
 
 from incidence.algebra.pattern import Pattern
+from incidence.algebra.products import ProductText
 from incidence.engine.aggregate import Aggregation, Mean, Sum
 from incidence.engine.layout import MapLayout, TensorLayout
+from incidence.engine.products.contract import join_plan_of
+from incidence.engine.products.join import join_functions, role_sizes
+from incidence.engine.products.plan import JoinPlan
+from incidence.engine.products.softmax import groups_of
 from incidence.engine.weights import Products
-from incidence.structure.data import Array
+from incidence.structure.data import Array, StructureData
 
 __all__ = ["CannotCompileError", "Program", "Value"]
 
-_STEPS = {name: number for number, name in enumerate(("layer", "dense", "point", "readout", "add"))}
+_STEPS = ("layer", "dense", "point", "readout", "add", "product", "softmax")
 _ACTIVATIONS = ("none", "relu", "tanh", "gelu", "silu", "elu", "softshrink", "sin", "abs", "square")
 _NORMS = ("none", "batch", "layer", "square", "scale")
 _STATISTICS = ("sum", "mean", "max", "min", "std")
@@ -105,6 +112,25 @@ class PlanUse:
     partners: dict[Any, tuple[int, int]] = field(default_factory=dict)
 
 
+@dataclass
+class JoinUse:
+    """A plan of a product, or of groups, that steps read.
+
+    Attributes:
+        plan: Returns it for a structure.
+        lists: Where the addresses of its lists start.
+        numbers: Where its numbers start.
+        rows: The rows of the result.
+        has_factors: Whether its step multiplies two factors; else it adds up groups of rows.
+    """
+
+    plan: Callable[[StructureData], JoinPlan]
+    lists: int
+    numbers: int
+    rows: Rows
+    has_factors: bool
+
+
 class Program:
     """The steps of a network.
 
@@ -115,6 +141,7 @@ class Program:
         flags: For every number that says whether a module trains, the module.
         drops: The masks of dropout.
         groups: For every group of weights: where their addresses start, and the slots of each.
+        joins: The plans of products and of groups of rows that steps read.
     """
 
     def __init__(self) -> None:
@@ -128,6 +155,7 @@ class Program:
         self.flags: list[tuple[int, nn.Module]] = []
         self.drops: list[Drop] = []
         self.groups: list[tuple[int, list[tuple[int, int]]]] = []
+        self.joins: dict[Any, JoinUse] = {}
         self.scratch = 0  # floats that every batch needs for packed matrices
         self._code: list[int] = []
         self._starts: list[int] = []
@@ -210,7 +238,7 @@ class Program:
     def _step(self, name: str, fields: Sequence[int]) -> int:
         start = len(self._code)
         self._starts.append(start)
-        self._code += [_STEPS[name], *fields]
+        self._code += [_STEPS.index(name), *fields]
         return start
 
     def finished(self) -> tuple[Array, Array]:
@@ -496,6 +524,55 @@ class Program:
             column += slots * len(statistics) * x.width
         y = self.value(Rows("structures"), column)
         self._step("readout", [y.number, len(parts), *(word for part in parts for word in part)])
+        return y
+
+
+    def product(
+        self,
+        text: ProductText,
+        xs: Sequence[Value],
+        shapes: Sequence[tuple[int, int]],
+        rows: Rows,
+        scale: float = 1.0,
+    ) -> Value:
+        """Write a product of two values, times a number; see `engine/products/join.py`.
+
+        Args:
+            text: The product.
+            xs: The factors.
+            shapes: The shapes of a row of both factors and of the result: groups and channels, 1
+                where values are shared or summed.
+            rows: The rows of the result.
+            scale: The number.
+        """
+        functions = join_functions()
+        if len(xs) != 2 or functions is None:
+            raise CannotCompileError("a product of other than two tensors")
+        self.close(xs)
+        if (text.key, rows) not in self.joins:
+            plan = partial(join_plan_of, text=text)
+            use = JoinUse(plan, self._addresses(12), self._numbers(5), rows, has_factors=True)
+            self.joins[text.key, rows] = use
+        use = self.joins[text.key, rows]
+        first, second, result = shapes
+        y = self.value(rows, prod(result))
+        wide = tuple(max(pair) for pair in zip(first, second, strict=True))
+        by_role = (first, second, result), (result, second, first), (result, first, second)
+        sizes = np.concatenate([role_sizes(wide, *role) for role in by_role])
+        words = [*(x.number for x in xs), y.number, use.lists, use.numbers, _bits(scale)]
+        self._step("product", [*words, self._address(sizes), *functions])
+        return y
+
+    def softmax(self, x: Value, text: str, over: str) -> Value:
+        """Write the softmax over groups of entries of a tensor; see `nn.functional.softmax`."""
+        self.close([x])
+        key = text, over, x.rows
+        if key not in self.joins:
+            plan = partial(groups_of, text=text, over=over)
+            use = JoinUse(plan, self._addresses(2), self._numbers(1), x.rows, has_factors=False)
+            self.joins[key] = use
+        use, y = self.joins[key], self.value(x.rows, x.width)
+        self._step("softmax", [x.number, y.number, use.lists, use.numbers])
         return y
 
 

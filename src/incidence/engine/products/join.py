@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from ctypes import CDLL, c_int64, c_void_p
+from ctypes import CDLL, c_int64, c_void_p, cast
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -31,8 +31,9 @@ from incidence.engine.bags import bag_sum, wide_of
 from incidence.engine.library import compiled_library
 from incidence.engine.products.dense import DenseStep, multiply_arrays
 from incidence.engine.products.plan import JoinStep, RoleLists
+from incidence.structure.data import Array
 
-__all__ = ["join", "run_dense", "run_join"]
+__all__ = ["join", "join_functions", "role_sizes", "run_dense", "run_join"]
 
 _BLOCK = 1 << 17  # elements of the products that are made at a time
 _LEAST_SHARED = 1 << 20  # products of channels that are worth a second thread
@@ -181,13 +182,7 @@ def _compiled_join(lists: RoleLists, xs: Sequence[Tensor], shape: Sequence[int])
         return None
     a, b = (x.detach().contiguous() for x in xs)
     out = torch.empty(lists.num_rows, *shape)
-    sizes = np.array(
-        [
-            *_pair(wide),
-            *(n for one in (a.shape[1:], b.shape[1:], shape) for n in _apart(one, wide)),
-        ],
-        dtype=np.int64,
-    )
+    sizes = role_sizes(wide, a.shape[1:], b.shape[1:], shape)
     sign = None if lists.sign is None else lists.sign.data_ptr()
     given = (
         sizes.ctypes.data,
@@ -204,6 +199,27 @@ def _compiled_join(lists: RoleLists, xs: Sequence[Tensor], shape: Sequence[int])
 
     _in_shares(_shares(lists, len(lists.columns[0]) * prod(wide)), run)
     return out
+
+
+def role_sizes(wide: Sequence[int], *shapes: Sequence[int]) -> Array:
+    """Return what `join_rows` needs to know of rows: groups and channels, and how far they are
+    apart in both factors and in the result.
+
+    Args:
+        wide: The shape of a product.
+        shapes: The shapes of a row of the first factor, the second, and the result.
+    """
+    apart = (number for shape in shapes for number in _apart(shape, wide))
+    return np.array([*_pair(wide), *apart], dtype=np.int64)
+
+
+def join_functions() -> tuple[int, int] | None:
+    """Return the addresses of `join_rows` and `join_cells`; None where there is no library."""
+    library = _library()
+    if library is None:
+        return None
+    rows, cells = (cast(f, c_void_p).value for f in (library.join_rows, library.join_cells))
+    return (rows, cells) if rows and cells else None
 
 
 def _compiled_cells(step: DenseStep, role: int, xs: Sequence[Tensor]) -> Tensor | None:
