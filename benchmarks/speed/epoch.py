@@ -30,7 +30,11 @@ _ATOMS, _BONDS = 28, 3  # kinds
 def molecules(path: str, count: int) -> list[Example]:
     """Return the first graphs of ZINC-12k: atoms and bonds as one-hot features."""
     with np.load(path) as data:
-        arrays = {name: torch.from_numpy(data[name].astype(np.int64)) for name in data.files if name != "y"}
+        arrays = {
+            name: torch.from_numpy(data[name].astype(np.int64))
+            for name in data.files
+            if name != "y"
+        }
         targets = torch.from_numpy(data["y"])
     num_atoms, num_bonds = arrays["num_atoms"].tolist(), arrays["num_edges"].tolist()
     atoms = torch.eye(_ATOMS)[arrays["atoms"]].split(num_atoms)

@@ -1,7 +1,8 @@
 """C code that is compiled on first use, where there is a C compiler.
 
-The result is kept in the user's cache folder. Without a compiler, or with `INCIDENCE_NATIVE=0` in
-the environment, everything is computed by torch, only slower.
+`CC` names the compiler; else it is `cc`, `gcc` or `clang`. The result is kept in the user's cache
+folder, and a line says so once. Without a compiler, or with `INCIDENCE_NATIVE=0` in the
+environment, everything is computed by torch, only slower.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 from functools import lru_cache
 from pathlib import Path
@@ -26,7 +28,7 @@ _MOST_SECONDS = 60  # that a compiler may take
 @lru_cache(maxsize=8)
 def compiled_library(source: Path) -> ctypes.CDLL | None:
     """Return the library of a C file; None where there can be none."""
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    compiler = _compiler()
     is_off = os.environ.get("INCIDENCE_NATIVE", "").lower() in _OFF
     if is_off or compiler is None:
         return None
@@ -36,6 +38,13 @@ def compiled_library(source: Path) -> ctypes.CDLL | None:
         return None
 
 
+def _compiler() -> str | None:
+    """Return the compiler that `CC` names; without `CC` one that is there, or None."""
+    chosen = os.environ.get("CC", "").split()
+    names = chosen[:1] or ["cc", "gcc", "clang"]
+    return next(filter(None, map(shutil.which, names)), None)
+
+
 def _compiled(source: Path, compiler: str) -> Path:
     """Return the compiled file. It is written whole or not at all."""
     code = source.read_text(encoding="utf-8")
@@ -43,6 +52,8 @@ def _compiled(source: Path, compiler: str) -> Path:
     path = _cache_folder() / f"{source.stem}-{digest}.so"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
+        note = f"incidence: compiling {source.name} for this machine, once, into {path.parent}"
+        print(note, file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             made = Path(folder, path.name)
             command = [compiler, *_FLAGS, str(source), "-o", str(made), "-lm"]

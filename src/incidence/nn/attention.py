@@ -175,13 +175,11 @@ class Attention(Planned):
 @writes(Attention)
 def _write_attention(program: Any, module: Attention, x: Any) -> Any:
     values = [x[key] for key in module._keys] if isinstance(x, dict) else [x]
+    at_queries: Any
     at_queries, at_values, at_edges = (
         values[place] if place >= 0 else None for place in module._places
     )
-    if at_edges is None:
-        rows = Rows("entries", module.pattern)
-    else:
-        rows = at_edges.rows
+    rows = Rows("entries", module.pattern) if at_edges is None else at_edges.rows
     heads, channels = module.heads, module.out_channels // module.heads
     wide, lone = (heads, channels), (heads, 1)
     query = write(program, module.query, at_queries)

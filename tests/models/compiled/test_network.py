@@ -4,6 +4,7 @@ import copy
 import gc
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import threading
@@ -32,7 +33,7 @@ from tests.models.small import for_preset
 pytestmark = needs_compiler
 
 PRESETS = ["graph", "matrix", "triangles", "rings", "molecule", "molecule-rings", "mesh", "flows"]
-PRESETS += ["hypergraph", "relational", "order3"]
+PRESETS += ["hypergraph", "relational", "order3", "ppgn", "local-fgnn", "subgraph", "transformer"]
 
 
 def preset_case(name: str, **options):
@@ -98,6 +99,11 @@ def networks(draw) -> tuple[IncidenceNet, dict[str, torch.Tensor], inc.Structure
     sizes = draw(st.lists(st.integers(0, 6), min_size=1, max_size=5))
     x, structure, widths = random_batch(text, sizes, seed, draw(st.sampled_from([0.0, 0.5, 1.0])))
     output = draw(st.sampled_from(["", next(iter(x))]))
+    terms = {}
+    if "(i j)" in text:
+        terms["products"] = draw(st.sampled_from([(), "(i j), (j k) -> (i k)"]))
+    if text == "i, (i j)":
+        terms["attention"] = draw(st.sampled_from([(), "(i j) over j"]))
     norm = draw(st.sampled_from(["batch", "layer", "none"]))
     statistics = ["sum", "mean", "max", "min", "std"] if norm != "none" else "sum"
     torch.manual_seed(seed)
@@ -114,6 +120,8 @@ def networks(draw) -> tuple[IncidenceNet, dict[str, torch.Tensor], inc.Structure
         aggr=draw(st.sampled_from(["sum", "mean"])),
         whole=draw(st.sampled_from(["sum", "mean"])),
         readout=statistics,
+        heads=1,
+        **terms,
     )
     return net.train(draw(st.booleans())), x, structure
 
@@ -137,6 +145,37 @@ def test_two_hundred_random_networks_give_what_their_modules_give(case):
 def test_every_activation_of_settings_is_compiled(name):
     net, x, structure = preset_case("graph", activation=name)
     assert_as_modules(net, x, structure)
+
+
+@pytest.mark.parametrize("share", [0.3, 1.0], ids=["some pairs", "all pairs"])
+@pytest.mark.parametrize("attention", ["(i j) over j", "(i j) over i j", "i over i"])
+@pytest.mark.parametrize("product", ["(i j), (j k) -> (i k)", "(i j), i -> j", "<u v>, u -> v"])
+def test_products_and_attention_give_what_their_modules_give(product, attention, share):
+    x, structure, widths = random_batch("i, (i j), <i j>, ", [5, 1, 0, 4], 3, share)
+    net = IncidenceNet(
+        "i, (i j), <i j> -> ",
+        {key: widths[key] for key in ("i", "(i j)", "<i j>")},
+        2,
+        hidden=8,
+        depth=2,
+        through="i, (i j), <i j>, ",
+        products=product,
+        attention=attention,
+        heads=2,
+        activation="tanh",
+    )
+    inputs = {key: x[key] for key in ("i", "(i j)", "<i j>")}
+    assert_as_modules(net, inputs, structure, times=50.0)
+
+
+@pytest.mark.parametrize("product", ["(i j), (j k), (i k) -> (i j)", "(i j), (j k) -> i"])
+def test_products_of_three_tensors_or_in_several_steps_are_left_to_modules(product):
+    x, structure, widths = random_batch("i, (i j)", [5, 4], 3, 0.5)
+    net = IncidenceNet("i, (i j) -> ", widths, 2, hidden=4, depth=1, products=product)
+    y = net(x, structure)
+    assert not is_compiled(y)
+    y.sum().backward()
+    assert all(p.grad is not None for p in net.parameters())
 
 
 def test_an_activation_that_it_does_not_know_is_left_to_modules():
@@ -402,7 +441,7 @@ def test_garbage_in_memory_changes_nothing(request):
 @pytest.mark.usefixtures("garbage")
 @pytest.mark.parametrize("name", some(PRESETS))
 def test_no_step_writes_behind_the_end_of_its_value(name):
-    net, x, structure = preset_case(name, hidden=7)  # which fills no vector
+    net, x, structure = preset_case(name, hidden=7, heads=1)  # which fills no vector
     _, was_compiled = one_pass(net, x, structure)
     assert was_compiled
     network = net._slot.network
@@ -425,19 +464,39 @@ print(type(y.grad_fn).__name__, bool(y.isfinite().all()))
 """
 
 
-@pytest.mark.parametrize("way", ["switched off", "no compiler", "no folder"])
-def test_without_it_everything_works(way, tmp_path):
-    source = Path(inc.__file__).parents[1]
-    environment = {**os.environ, "PYTHONPATH": str(source), "XDG_CACHE_HOME": str(tmp_path)}
-    if way == "switched off":
-        environment["INCIDENCE_NATIVE"] = "0"
-    if way == "no compiler":
-        environment["PATH"] = str(tmp_path)
-    code = SCRIPT
-    if way == "no folder":
-        code = f"import sys; sys.modules['incidence.engine.compiled'] = None\n{SCRIPT}"
-    run = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+def run_script(folder: Path, source: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the script in a fresh process, with a cache folder of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(source), "XDG_CACHE_HOME": str(folder)}
+    return subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        env={**environment, **variables},
+        capture_output=True,
+        text=True,
+        check=True,
     )
+
+
+@pytest.mark.parametrize("way", ["switched off", "no compiler", "a compiler that fails", "deleted"])
+def test_without_it_everything_works(way, tmp_path):
+    source, variables = Path(inc.__file__).parents[1], {}
+    if way == "switched off":
+        variables["INCIDENCE_NATIVE"] = "0"
+    if way == "no compiler":
+        variables["CC"] = "/nonexistent"
+    if way == "a compiler that fails":
+        variables["CC"] = "false"
+    if way == "deleted":
+        shutil.copytree(source / "incidence", tmp_path / "src" / "incidence")
+        shutil.rmtree(tmp_path / "src" / "incidence" / "engine" / "compiled")
+        source = tmp_path / "src"
+    run = run_script(tmp_path, source, **variables)
     assert run.stdout.split()[1] == "True"
     assert "_Node" not in run.stdout
+
+
+def test_the_build_says_so_once(tmp_path):
+    source = Path(inc.__file__).parents[1]
+    first, second = (run_script(tmp_path, source) for _ in range(2))
+    assert first.stderr.count("compiling network.c for this machine") == 1
+    assert second.stderr == ""
+    assert first.stdout == second.stdout == "_NodeBackward True\n"

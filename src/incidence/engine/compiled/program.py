@@ -526,7 +526,6 @@ class Program:
         self._step("readout", [y.number, len(parts), *(word for part in parts for word in part)])
         return y
 
-
     def product(
         self,
         text: ProductText,
