@@ -52,13 +52,13 @@ def _compiled(source: Path, compiler: str) -> Path:
     path = _cache_folder() / f"{source.stem}-{digest}.so"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        note = f"incidence: compiling {source.name} for this machine, once, into {path.parent}"
-        print(note, file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             made = Path(folder, path.name)
             command = [compiler, *_FLAGS, str(source), "-o", str(made), "-lm"]
             subprocess.run(command, check=True, capture_output=True, timeout=_MOST_SECONDS)
             made.replace(path)
+        note = f"incidence: compiled {source.name} for this machine, once, in {path.parent}"
+        print(note, file=sys.stderr, flush=True)
     return path
 
 
