@@ -25,6 +25,7 @@ PACKAGES = (
     "incidence.data.meshes",
     "incidence.data.lifts",
     "incidence.pyg",
+    "incidence.distributed",
     "incidence.train",
     "incidence.plot",
     "incidence.testing",

@@ -14,7 +14,18 @@ from incidence.lazy import front_door
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from incidence import data, geometry, models, nn, plot, pyg, testing, theorems, train
+    from incidence import (
+        data,
+        distributed,
+        geometry,
+        models,
+        nn,
+        plot,
+        pyg,
+        testing,
+        theorems,
+        train,
+    )
     from incidence.algebra import EquivariantMap, Pattern, counting, explain
     from incidence.engine.memory import keep_memory
     from incidence.errors import IncidenceError, PatternError, TooLargeError
@@ -51,6 +62,7 @@ _HOMES = {
     "counting": "incidence.algebra",
     "explain": "incidence.algebra",
     "expressivity": "incidence.expressive",
+    "distributed": "incidence.distributed",
     "einsum": "incidence.nn.functional",
     "from_faces": "incidence.structure",
     "geometry": "incidence.geometry",
@@ -84,6 +96,7 @@ __all__ = [
     "collate",
     "counting",
     "data",
+    "distributed",
     "einsum",
     "explain",
     "expressivity",

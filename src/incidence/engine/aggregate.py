@@ -16,6 +16,7 @@ from torch import Tensor
 from incidence.engine.bags import Bags, ListsByLength, wide_of
 from incidence.engine.dense import DenseBags
 from incidence.engine.layout import NodeSlot
+from incidence.engine.shared import BagExchange
 from incidence.errors import IncidenceError
 
 __all__ = [
@@ -78,6 +79,11 @@ class Aggregation:
 
     def pool(self, x: Tensor, bags: Bags) -> Pooled:
         """Return the rows of all bags of a tensor, from its features, shape (rows, channels)."""
+        if bags.exchange is not None:
+            raise IncidenceError(
+                f"aggr={self.name!r} needs all entries of a bag on one process, so it does not work"
+                " on a part of a structure: use 'sum', 'mean', 'max', 'min' or 'std'."
+            )
         num_structures = bags.level_ptr[1]
         whole = self._reduce_all(x, bags.structures_by_size, num_structures)
         others = self._reduce_all(x, bags.others_by_size, bags.num_bags - num_structures)
@@ -188,7 +194,7 @@ class LinearAggregation(Aggregation):
     def pool(self, x: Tensor, bags: Bags) -> Pooled:
         levels = [
             self.scale(sums, bags, level).to(x.dtype)
-            for level, sums in enumerate(bags.pool(x.to(wide_of(x.dtype))))
+            for level, sums in enumerate(bags.pool_all(x.to(wide_of(x.dtype))))
         ]
         return Pooled(levels, x.new_empty(0))
 
@@ -236,6 +242,15 @@ class _FactoredAggregation(Aggregation):
     """
 
     def pool(self, x: Tensor, bags: Bags) -> Pooled:
+        if bags.exchange is not None:
+            return self._pool_shared(x, bags, bags.exchange)
+        return self._pool_here(x, bags)
+
+    def _pool_shared(self, x: Tensor, bags: Bags, exchange: BagExchange) -> Pooled:
+        """Return the statistics over the rows of all processes."""
+        raise NotImplementedError
+
+    def _pool_here(self, x: Tensor, bags: Bags) -> Pooled:
         num_structures = bags.level_ptr[1]
         num_others = bags.num_bags - num_structures
         others, kept = self._statistics(x, bags.others_by_size, num_others)
@@ -298,6 +313,27 @@ class _FactoredAggregation(Aggregation):
         raise NotImplementedError
 
 
+def _of_inputs(values: Tensor, bags: Bags, exchange: BagExchange, op: str = "sum") -> Tensor:
+    """Return the values of all bags over all processes, (bags, channels)."""
+    levels = exchange.of_inputs(bags.by_level(values), op)
+    return torch.cat([level.view(-1, values.shape[1]) for level in levels])
+
+
+def _moment(x: Tensor, bags: Bags, centre: Tensor, power: int) -> Tensor:
+    """Return the sums over bags of powers of the entries less a centre, (bags, channels)."""
+    sums = torch.zeros_like(centre)
+    numbers = torch.arange(bags.num_bags, device=x.device)
+    num_structures = bags.level_ptr[1]
+    parts = numbers[:num_structures], numbers[num_structures:]
+    sides = bags.structures_by_size, bags.others_by_size
+    for part, by_size in zip(parts, sides, strict=True):
+        for some, rows in _bag_blocks(by_size, x.shape[1]):
+            own = part[some]
+            entries = _entries(x, rows).sub_(centre[own][:, None])
+            sums[own] = (entries if power == 1 else entries.square_()).sum(1)
+    return sums
+
+
 class Extremum(_FactoredAggregation):
     """The maximum or the minimum.
 
@@ -306,6 +342,17 @@ class Extremum(_FactoredAggregation):
 
     def __init__(self, is_max: bool) -> None:
         self._is_max, self._worst = is_max, float("-inf") if is_max else float("inf")
+
+    def _pool_shared(self, x: Tensor, bags: Bags, exchange: BagExchange) -> Pooled:
+        here = self._pool_here(x, bags)
+        is_empty = (bags.of_bags.ptr.diff() == 0)[:, None]
+        own = torch.cat([level.view(-1, x.shape[1]) for level in here.levels])
+        own = own.masked_fill(is_empty, self._worst)
+        best = _of_inputs(own, bags, exchange, "max" if self._is_max else "min")
+        ties = (here.kept * (own == best)).masked_fill(is_empty, 0).to(x.dtype)
+        ties = _of_inputs(ties, bags, exchange)
+        best = best.masked_fill((ties == 0) & (best == self._worst), 0)  # empty on all processes
+        return Pooled(bags.by_level(best), ties)
 
     def _best(self, x: Tensor, axes: list[int]) -> Tensor:
         return x.amax(axes) if self._is_max else x.amin(axes)
@@ -362,6 +409,19 @@ class Std(_FactoredAggregation):
 
     def reduce(self, entries: Tensor) -> Tensor:
         return self._reduce_and_keep(entries.clone())[0]
+
+    def _pool_shared(self, x: Tensor, bags: Bags, exchange: BagExchange) -> Pooled:
+        members, ptr, _ = bags.of_bags
+        is_filled = ptr.diff() > 0
+        first = x.new_full((bags.num_bags, x.shape[1]), float("-inf"), dtype=wide_of(x.dtype))
+        first[is_filled] = x[members[ptr[:-1][is_filled]]].to(first.dtype)
+        first = _of_inputs(first, bags, exchange, "max")  # one of the entries, on all processes
+        first = first.masked_fill(first.isneginf(), 0)  # bags without entries
+        levels = range(len(bags.num_slots))
+        sizes = torch.cat([bags.sizes(level).view(-1, 1) for level in levels]).to(first.dtype)
+        mean = first + _of_inputs(_moment(x, bags, first, 1), bags, exchange) / sizes
+        variance = _of_inputs(_moment(x, bags, mean, 2), bags, exchange) / sizes
+        return Pooled(bags.by_level(variance.sqrt_().to(x.dtype)), mean)
 
     def _reduce_and_keep(self, entries: Tensor) -> tuple[Tensor, Tensor]:
         first = entries[:, :1].clone()

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from incidence.engine.layout import NodeSlot
 from incidence.engine.memory import Buffers
+from incidence.engine.shared import BagExchange
 from incidence.structure.data import Array
 from incidence.structure.ragged import are_short, group
 
@@ -87,6 +88,7 @@ class Bags:
         num_reads: The number of pairs of a row and a bag, shape (levels, structures); on the host.
         node_slots: For every slot of a structure, the bags of single nodes that can stand in for
             it; see `NodeSlot`.
+        exchange: How the bags of other processes are added, where this is a part of a structure.
         buffers: Memory for the values of rows and bags.
     """
 
@@ -96,6 +98,7 @@ class Bags:
     of_bags: Lists
     num_reads: Array
     node_slots: tuple[NodeSlot, ...] | None
+    exchange: BagExchange | None = None
     buffers: Buffers = field(default_factory=Buffers, repr=False)
     _sizes: dict[int, Tensor] = field(default_factory=dict, repr=False)
 
@@ -142,6 +145,15 @@ class Bags:
         others = bag_sum(x, *self.of_others)
         whole = self._structure_sums(x, others).view(1, -1)
         return [whole, *self.by_level(others, first=1)]
+
+    def pool_all(self, x: Tensor) -> list[Tensor]:
+        """Return the same over the rows of all processes."""
+        sums = self.pool(x)
+        return sums if self.exchange is None else self.exchange.of_inputs(sums)
+
+    def totals(self, sums: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Return the sums of bags over all processes, from those of this process."""
+        return sums if self.exchange is None else self.exchange.totals(sums)
 
     def by_level(self, z: Tensor, first: int = 0) -> list[Tensor]:
         """Return the values of bags by level, from a level on: views (keys, slots x channels)."""
@@ -211,6 +223,14 @@ class Bags:
                 counts = ptr.diff().clamp_(min=1).float()
                 self._sizes[level] = counts.view(-1, self.num_slots[level], 1)
         return self._sizes[level]
+
+    def count_all(self) -> None:
+        """Count the rows of every bag over all processes, which `sizes` returns from now on."""
+        assert self.exchange is not None
+        counts = self.of_bags.ptr.diff().double()[:, None]  # (bags, 1)
+        for level, own in enumerate(self.exchange.of_inputs(self.by_level(counts))):
+            sizes = own.clamp(min=1).float()
+            self._sizes[level] = sizes.view(len(sizes), self.num_slots[level], 1)
 
     @cached_property
     def structures_by_size(self) -> ListsByLength:

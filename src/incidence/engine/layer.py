@@ -167,7 +167,7 @@ class LayerCall:
                 self.factors[aggr, s, level] = self.pooled[aggr, s].levels[level]
                 continue
             if s not in sums:  # multiples of the sum share it
-                sums[s] = bags.pool(x.to(wide_of(x.dtype)))
+                sums[s] = bags.pool_all(x.to(wide_of(x.dtype)))
             scaled = aggregation.scale(sums[s][level], bags, level)  # (keys, slots x in)
             self.factors[aggr, s, level] = scaled.to(x.dtype)
         self.matrices = self.gathering.gather(self.weights)
@@ -234,6 +234,14 @@ class LayerCall:
         for p in self.products.of_levels:
             grad = read[p.target][p.target_level]
             transposed_product(self.factors[p[:3]], grad, out=d_matrices[p.matrix])
+        d_biases = [
+            # (structures, orbits x out) -> (orbits, out)
+            levels[0].sum(0).view(-1, grad.shape[1]) if has else None
+            for levels, grad, has in zip(read, grads, has_bias, strict=True)
+        ]
+        # Gradients of weights take the sums of this process alone, and are added up over processes.
+        if any(needs_x):
+            read = [list(bags.totals(sums)) for bags, sums in zip(self._targets, read, strict=True)]
         d_xs: list[Tensor | None] = []
         for s, needed in enumerate(needs_x):
             terms = self._adjoint_terms(s, grads, d_matrices)
@@ -248,11 +256,6 @@ class LayerCall:
                 first.zero_()
             for other in others:  # all aggregations give a lone entry back: they share the gradient
                 other.copy_(first)
-        d_biases = [
-            # (structures, orbits x out) -> (orbits, out)
-            levels[0].sum(0).view(-1, grad.shape[1]) if has else None
-            for levels, grad, has in zip(read, grads, has_bias, strict=True)
-        ]
         return d_xs, gathering.to_weights(arrays, self.weights), d_biases
 
     def _adjoint_terms(
@@ -277,6 +280,8 @@ class LayerCall:
     ) -> Tensor:
         """Return the gradient of an input, (entries, in)."""
         bags = self._sources[s]
+        if bags.exchange is not None and bags.exchange.is_copy:  # another process counts its rows
+            return torch.zeros_like(self.xs[s])
         is_linear = [isinstance(a, LinearAggregation) for a in self.aggregations]
         linear = [aggr for aggr, linear in enumerate(is_linear) if linear]
         d_x = read_rows(self._pooled_gradient(s, linear, read), bags, terms)

@@ -8,7 +8,7 @@ entries. `docs/engine.md` carries an example through by hand.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, combinations
 from typing import NamedTuple
 
@@ -20,9 +20,17 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.orbit import Class
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.words import Level, words
-from incidence.engine.bags import Bags, Lists, range_bags
+from incidence.engine.bags import Bags, Lists, range_bags, wide_of
 from incidence.engine.layout import MapLayout, OrbitRef, TensorLayout, layout_of
+from incidence.engine.memory import Buffers
 from incidence.engine.partners import PartnerKey, Partners, partners_of
+from incidence.engine.shared import (
+    BagExchange,
+    SharedKeys,
+    Traffic,
+    all_shared,
+    shared_keys,
+)
 from incidence.engine.store import Batchable, Listed, cached_plan
 from incidence.structure.arrange import Arranged, arranged
 from incidence.structure.data import Array, StructureData, cache_of
@@ -42,6 +50,7 @@ class Plan(Batchable):
             host.
         bags: The bags of every layout in `layout.tensors`.
         partners: The entries on one node set that read each other, by orbit and operation.
+        traffic: On a part of a structure, the bytes that a layer sends.
     """
 
     layout: MapLayout
@@ -49,6 +58,7 @@ class Plan(Batchable):
     num_entries: Array
     bags: tuple[Bags, ...]
     partners: dict[PartnerKey, Partners]
+    traffic: Traffic | None = None
 
     @property
     def inputs(self) -> list[Bags]:
@@ -80,6 +90,7 @@ class Plan(Batchable):
         totals = zip(self.layout.levels, self.num_keys.sum(1).tolist(), strict=True)
         keys = ", ".join(f"{n:,} of size {len(level)}" for level, n in totals)
         lines += [f"  keys: {keys}", f"  memory: {self.num_bytes / 2**20:,.1f} MiB"]
+        lines += self.traffic.lines() if self.traffic is not None else []
         return "\n".join(lines)
 
     @property
@@ -88,6 +99,30 @@ class Plan(Batchable):
         tensors = [t for bags in self.bags for t in bags.tensors]
         tensors += [t for partners in self.partners.values() for t in partners.tensors]
         return sum(t.numel() * t.element_size() for t in tensors)
+
+    def with_channels(
+        self, in_channels: Sequence[int], out_channels: Sequence[int], like: Tensor
+    ) -> Plan:
+        """Return the plan of a part of a structure with the bytes that a layer sends.
+
+        Args:
+            in_channels: The channels of every input.
+            out_channels: The channels of every output.
+            like: A tensor of the type of the features.
+        """
+        itemsize = torch.empty(0, dtype=wide_of(like.dtype)).element_size()
+        forward, backward = (
+            [
+                (str(pattern), bags.exchange.num_bytes(bags.num_slots, width, itemsize))
+                for pattern, bags, width in zip(patterns, sides, channels, strict=True)
+                if bags.exchange is not None
+            ]
+            for patterns, sides, channels in (
+                (self.layout.map.inputs, self.inputs, in_channels),
+                (self.layout.map.outputs, self.outputs, out_channels),
+            )
+        )
+        return replace(self, traffic=Traffic(tuple(forward), tuple(backward)))
 
     def spaces(self) -> list[Array]:
         """Return the spaces of a plan.
@@ -212,7 +247,56 @@ def build_plan(layout: MapLayout, structure: StructureData) -> Plan:
         ]
         bags.append(_build_bags(tensor, own, counts, structure))
     partners = _build_partners(layout, keyed, structure)
+    if structure.world is not None:
+        bags = _with_exchanges(layout, bags, num_keys.sum(1).tolist(), keyed, structure)
     return Plan(layout, num_keys, num_entries, tuple(bags), partners)
+
+
+def _with_exchanges(
+    layout: MapLayout,
+    bags: Sequence[Bags],
+    num_keys: Sequence[int],
+    keyed: Sequence[_BucketKeys],
+    structure: StructureData,
+) -> list[Bags]:
+    """Return the bags of a part of a structure with their exchanges.
+
+    All processes build this plan together: they find out which keys they share, and how many
+    entries the bags have over all processes.
+    """
+    world = structure.world
+    assert world is not None
+    shared = {
+        level: _shared_at(level, count, keyed, structure)
+        for level, count in zip(layout.levels, num_keys, strict=True)
+    }
+    none = all_shared(0, world)
+    joined = []
+    for tensor, own in zip(layout.tensors, bags, strict=True):
+        slots = zip(tensor.levels, own.num_slots, strict=True)
+        levels = tuple(shared[level] if count else none for level, count in slots)
+        is_copy = not tensor.pattern.faces and world.rank > 0
+        one = replace(own, exchange=BagExchange(world, levels, is_copy), buffers=Buffers())
+        one.count_all()
+        joined.append(one)
+    return joined
+
+
+def _shared_at(
+    level: Level, count: int, keyed: Sequence[_BucketKeys], structure: StructureData
+) -> SharedKeys:
+    """Return which keys of a level other processes have, too."""
+    world = structure.world
+    assert world is not None
+    if not level:
+        return all_shared(count, world)
+    nodes = torch.full((count, len(level)), -1, dtype=torch.long)
+    for bucket in keyed:
+        if level in bucket.keys:
+            numbers = bucket.numbers[level].flatten()
+            nodes[numbers] = bucket.keys[level].nodes.reshape(-1, len(level))
+    keys = (nodes[:, 0] >= 0).nonzero()[:, 0]
+    return shared_keys(structure.whole_nodes(nodes[keys]), world).of(keys)
 
 
 def _needs_keys(layout: MapLayout, pattern: Pattern) -> bool:

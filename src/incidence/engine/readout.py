@@ -48,7 +48,7 @@ def _pool(x: Tensor, aggregations: Sequence[Aggregation], bags: Bags) -> list[Po
             pooled.append(aggregation.pool(x, bags))
             continue
         if sums is None:
-            [sums] = bags.pool(x.to(wide_of(x.dtype)))
+            [sums] = bags.pool_all(x.to(wide_of(x.dtype)))
         # a copy, as every output is a tensor of its own
         scaled = aggregation.scale(sums, bags, 0).to(x.dtype, copy=True)
         pooled.append(Pooled([scaled], x.new_empty(0)))
@@ -74,6 +74,11 @@ def _adjoint(
     def run(x: Tensor, *tensors: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         x = x.contiguous()
         outputs, kept, grads = (tensors[k * count : (k + 1) * count] for k in range(3))
+        # every process has a share of the gradients
+        [whole] = bags.totals([torch.cat(grads, dim=1)])
+        if bags.exchange is not None and bags.exchange.is_copy:
+            return [torch.zeros_like(x)], []
+        grads = whole.chunk(count, dim=1)
         d_x, d_sums = torch.zeros_like(x), None
         for k, aggregation in enumerate(aggregations):
             if isinstance(aggregation, LinearAggregation):

@@ -21,6 +21,7 @@ from incidence.engine.products.plain import (
 )
 from incidence.engine.products.plan import JoinPlan, JoinStep
 from incidence.engine.products.softmax import groups_of, softmax_of_groups
+from incidence.engine.shared import ExchangeStep
 from incidence.errors import IncidenceError
 from incidence.nn.tensors import assert_rows, assert_structure
 from incidence.structure import Structure
@@ -126,7 +127,10 @@ def _run(plan: JoinPlan, xs: Sequence[Tensor], shape: Sequence[int] | None = Non
     values = list(xs)
     for step in plan.steps:
         factors = [values[source] for source in step.sources]
-        values.append(join(step, factors, shape if step is plan.steps[-1] else None))
+        if isinstance(step, ExchangeStep):
+            values.append(step.run(factors[0]))
+        else:
+            values.append(join(step, factors, shape if step is plan.steps[-1] else None))
     return values[-1]
 
 
@@ -241,7 +245,9 @@ def softmax(x: Tensor, pattern: str, over: str, structure: Structure) -> Tensor:
     assert_structure(structure, "structure=", 'softmax(x, "(i j)", over="j", structure=s)')
     plan = groups_of(structure, pattern, over)
     assert_rows(f"the features of `{pattern}`", x, plan.num_rows[0], structure)
-    return softmax_of_groups(x, cast("JoinStep", plan.steps[0]))
+    step, *others = plan.steps
+    exchange = cast("ExchangeStep", others[0]) if others else None
+    return softmax_of_groups(x, cast("JoinStep", step), exchange)
 
 
 def plan_einsum(text: str, structure: Structure, limit: int = MAX_JOINED) -> JoinPlan:

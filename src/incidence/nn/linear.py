@@ -261,6 +261,8 @@ class Linear(Transferable, Planned):
         """
         assert_structure(structure)
         plan = plan_of(structure, self._products.layout)
+        if structure.world is not None:  # between processes nothing is traced
+            return plan.with_channels(self.in_channels, self.out_channels, self._weights()[0])
         entries = recorded(structure)
         if self._key not in entries:
             counts = tuple(torch.zeros(own.num_rows, 0, device=plan.device) for own in plan.inputs)

@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from incidence.algebra.pattern import Pattern
 from incidence.engine.gradient import linear_map
 from incidence.engine.plain import refused
 from incidence.errors import IncidenceError
@@ -18,6 +19,7 @@ from incidence.nn.tensors import Values, as_channels, as_list, as_side, fitting,
 from incidence.structure import Structure
 from incidence.structure.arrange import orbit_rows
 from incidence.structure.pytree import Recorded, recorded, traced
+from incidence.structure.world import World
 
 __all__ = ["BatchNorm", "LayerNorm", "Norm", "RowNorm", "RowRms", "is_spread"]
 
@@ -41,10 +43,10 @@ class RowNorm(nn.BatchNorm1d):
 
     is_shared = False
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The normalised rows."""
-        if self.training and is_spread(self):
-            return self._over_all(x)
+    def forward(self, x: Tensor, world: World | None = None) -> Tensor:
+        """The normalised rows; those of a part of a structure over its processes."""
+        if self.training and (world is not None or is_spread(self)):
+            return self._over_all(x, world)
         if self.training and len(x) > 1:
             return self._over_these(x)
         return self._by_running(x)
@@ -60,11 +62,10 @@ class RowNorm(nn.BatchNorm1d):
                 return y
         return self._scaled(x, *torch.var_mean(x, 0, correction=0), len(x))
 
-    def _over_all(self, x: Tensor) -> Tensor:
-        count = x.new_full((1,), len(x))
-        dist.all_reduce(count)
-        mean = _all_sum(x.sum(0)) / count.clamp(min=1)
-        variance = _all_sum((x - mean).square().sum(0)) / count.clamp(min=1)
+    def _over_all(self, x: Tensor, world: World | None) -> Tensor:
+        count = _all_sum(torch.tensor([float(len(x))], dtype=torch.float64), world).to(x)
+        mean = _all_sum(x.sum(0), world) / count.clamp(min=1)
+        variance = _all_sum((x - mean).square().sum(0), world) / count.clamp(min=1)
         return self._scaled(x, variance, mean, count) if count > 1 else self._by_running(x)
 
     def _scaled(self, x: Tensor, variance: Tensor, mean: Tensor, count: int | Tensor) -> Tensor:
@@ -126,20 +127,19 @@ class RowRms(nn.Module):
         """Forgets the rows seen so far."""
         self.running_square.fill_(1)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The scaled rows."""
-        square = self._square(x)
+    def forward(self, x: Tensor, world: World | None = None) -> Tensor:
+        """The scaled rows; those of a part of a structure over its processes."""
+        square = self._square(x, world)
         return x * (square + self.eps).rsqrt() * (self.weight * (square > _LEAST))
 
-    def _square(self, x: Tensor) -> Tensor:
+    def _square(self, x: Tensor, world: World | None) -> Tensor:
         """The mean square of these rows, which is learned, or the running one."""
         if not self.training:
             return self.running_square
         count, total = len(x), x.square().sum(0)
-        if is_spread(self):
-            counts = x.new_full((1,), count)
-            dist.all_reduce(counts)
-            count, total = int(counts), _all_sum(total)
+        if world is not None or is_spread(self):
+            counts = _all_sum(torch.tensor([float(count)], dtype=torch.float64), world)
+            count, total = int(counts), _all_sum(total, world)
         if count <= 1:
             return self.running_square
         square = total / count
@@ -170,18 +170,31 @@ def _varies(variance: Tensor, mean: Tensor) -> Tensor:
     return variance.addcmul(mean, mean, value=-_LEAST) > _LEAST
 
 
-def _all_sum(x: Tensor) -> Tensor:
+def _all_sum(x: Tensor, world: World | None) -> Tensor:
     """Return the sum over all processes.
 
     The gradient of a sum of their losses is the sum of their gradients: the map is its own adjoint.
     """
 
     def total(x: Tensor) -> Tensor:
+        if world is not None:
+            return world.reduce(x)
         y = x.clone(memory_format=torch.contiguous_format)
         dist.all_reduce(y)
         return y
 
     return linear_map(x, total, total)
+
+
+def _on(structure: Structure, pattern: Pattern) -> Callable[[nn.Module, Tensor], Tensor]:
+    """Return how a norm is called on rows of a structure: over all processes, if it is a part.
+
+    Values of whole structures are on every process already.
+    """
+    world = structure.world if pattern.faces else None
+    if world is None:
+        return lambda norm, x: norm(x)
+    return lambda norm, x: norm(x, world) if isinstance(norm, (RowNorm, RowRms)) else norm(x)
 
 
 class Norm(Planned):
@@ -239,11 +252,11 @@ class Norm(Planned):
         return xs
 
     def _one(self, x: Tensor, number: int, norms: Any, structure: Structure) -> Tensor:
+        run = _on(structure, self.patterns[number])
         if len(norms) == 1:
-            y: Tensor = norms[0](x)
-            return y
+            return run(norms[0], x)
         rows = self._rows(number, structure, x)
-        parts = [norm(x[r]) for norm, r in zip(norms, rows, strict=True)]
+        parts = [run(norm, x[r]) for norm, r in zip(norms, rows, strict=True)]
         # In the shape of x: one after the other they have as many rows, but a graph that is
         # recorded asks for two of every orbit then.
         start: Tensor = parts[0].new_zeros(x.shape)

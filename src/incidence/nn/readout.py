@@ -49,7 +49,7 @@ def _with_even(
             # in the letters of the index
             spelt = Pattern(f"{other.name}={own.unnamed().unoriented()}")
             index[spelt], entry_ptr[spelt] = structure._stored(own), structure.entry_ptr(own)
-    return Structure._of(structure._node_ptr, index, entry_ptr)
+    return structure.with_same_entries(index, entry_ptr)
 
 
 class Readout(Planned):

@@ -101,6 +101,8 @@ def compiled_forward(
     """
     if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
         return None
+    if structure.world is not None:  # steps between processes are not compiled
+        return None
     if not slot.is_tried:
         if not is_available():  # a network that is there looks itself whether it may run
             return None

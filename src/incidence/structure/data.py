@@ -21,6 +21,7 @@ from incidence.algebra.products import fits
 from incidence.errors import IncidenceError
 from incidence.structure.entries import count_entries
 from incidence.structure.ragged import ranges
+from incidence.structure.world import World
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -74,6 +75,9 @@ class StructureData:
         origin: The structures this one was made of, if they may have plans already.
     """
 
+    world: World | None = None
+    """The processes that hold the other parts, where this is a part of a structure."""
+
     def __init__(
         self,
         node_ptr: dict[str, Tensor],
@@ -109,6 +113,10 @@ class StructureData:
     def _with(self, index: IndexData, entry_ptr: dict[Pattern, Tensor]) -> Self:
         """Return a structure with the same nodes and other tensors."""
         return self._of(self._node_ptr, index, entry_ptr)
+
+    def with_same_entries(self, index: IndexData, entry_ptr: dict[Pattern, Tensor]) -> Self:
+        """Return the structure with more names for the same entries, without checks."""
+        return self._with(index, entry_ptr)
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
         """Return the structure with a function applied to every tensor."""
@@ -146,6 +154,10 @@ class StructureData:
             offsets[sort] = total
             total += self.counts[sort]
         return offsets
+
+    def whole_nodes(self, nodes: Tensor) -> Tensor:
+        """Return nodes, numbered through all sorts, as they are numbered in the whole structure."""
+        return nodes
 
     @property
     def num_structures(self) -> int:

@@ -52,6 +52,8 @@ class Recorded:
 
 def recorded(structure: Structure) -> dict[str, Recorded]:
     """Return what modules left on a structure for tracing, by the key of each."""
+    if structure.world is not None:  # steps between processes are not traced
+        return {}
     return structure._recorded
 
 

@@ -30,7 +30,7 @@ from incidence.algebra.products import (
     private_letters,
 )
 from incidence.engine.products.dense import DenseStep, Grid
-from incidence.engine.products.plan import JoinPlan, JoinStep, step_of
+from incidence.engine.products.plan import JoinPlan, Step, step_of
 from incidence.engine.products.tables import (
     Candidates,
     Factor,
@@ -42,7 +42,9 @@ from incidence.engine.products.tables import (
     number_keys,
     table_of,
 )
+from incidence.engine.shared import ExchangeStep, exchange_step
 from incidence.engine.store import cached_plan
+from incidence.errors import IncidenceError
 from incidence.structure.data import StructureData, support_of
 from incidence.structure.ragged import assert_few
 
@@ -106,8 +108,11 @@ def build_join_plan(
         for pattern, stored in zip(text.tensors, supports, strict=True)
     ]
     homes = [structure.batch(stored) for stored in supports]
-    kind = _FixedContraction if is_fixed else _Contraction
-    steps = kind(text, tables, homes, Grid(structure, text.sorts), limit).run()
+    if structure.world is not None:
+        steps = _SharedContraction(text, tables, homes, structure, limit).run()
+    else:
+        kind = _FixedContraction if is_fixed else _Contraction
+        steps = kind(text, tables, homes, Grid(structure, text.sorts), limit).run()
     return JoinPlan(
         str(text), tuple(steps), np.stack([structure._lengths_of(stored) for stored in supports])
     )
@@ -161,10 +166,12 @@ class _Contraction:
         # of all values: operands, and results of steps
         self._num_rows = {number: len(home) for number, home in enumerate(homes[:-1])}
         self._target_home = homes[-1]
-        self._joins: dict[int, _UnlistedStep | DenseStep] = {}  # by the number of what they give
+        self._joins: dict[
+            int, _UnlistedStep | DenseStep | ExchangeStep
+        ] = {}  # by the number of what they give
         self._reads: list[_Read] = []
 
-    def run(self) -> list[JoinStep | DenseStep]:
+    def run(self) -> list[Step]:
         """Puts all tables together."""
         while len(self._tables) > 1:
             step = next_step(self._letters)
@@ -199,9 +206,11 @@ class _Contraction:
         [first, *others] = table.factors
         # Sums that are only summed once more, or put in another place, are added up there at once.
         before = self._joins.get(first.source) if not others and first.is_once else None
-        if before is not None:
+        if before is not None and not isinstance(before, ExchangeStep):
             del self._joins[first.source]
-        self._joins[number] = join if before is None else _composed(before, join)
+            self._joins[number] = _composed(before, join)
+            return number
+        self._joins[number] = join
         return number
 
     def _summed(self, table: Table, kept: Letters) -> Table:
@@ -329,14 +338,14 @@ class _Contraction:
             if number != OUTPUT or len(others) > 1
         ]
 
-    def _listed(self) -> list[JoinStep | DenseStep]:
+    def _listed(self) -> list[Step]:
         """The steps in the order in which they are taken."""
         num_operands = len(self._text.operands)
         places = {number: number for number in range(num_operands)}
         places |= {number: num_operands + place for place, number in enumerate(self._joins)}
-        steps: list[JoinStep | DenseStep] = []
+        steps: list[Step] = []
         for join in self._joins.values():
-            if isinstance(join, DenseStep):
+            if isinstance(join, (DenseStep, ExchangeStep)):
                 steps.append(
                     replace(join, sources=tuple(places[source] for source in join.sources))
                 )
@@ -373,6 +382,76 @@ class _FixedContraction(_Contraction):
             return len(self._letters[number] | found[0].table.letters), -len(found)
 
         self._extend(*min(self._extensions(), key=cost))
+
+
+class _SharedContraction(_Contraction):
+    """The same on a part of a structure.
+
+    What is multiplied into a table is summed at the keys of that table first, and exchanged: then
+    it is complete there. The table itself may have partial sums, as products are linear in them.
+    """
+
+    def __init__(
+        self,
+        text: ProductText,
+        tables: Sequence[Table],
+        homes: Sequence[Tensor],
+        structure: StructureData,
+        limit: int,
+    ) -> None:
+        super().__init__(text, tables, homes, Grid(structure, text.sorts), limit)
+        self._structure = structure
+        # tables whose rows are entries: those on one node set are on one process
+        self._of_entries = {*self._tables}
+
+    def _summed(self, table: Table, kept: Letters) -> Table:
+        number = next(n for n, other in self._tables.items() if other is table)
+        self._of_entries.discard(number)
+        return super()._summed(table, kept)
+
+    def _multiply(self, source: int, target: int) -> None:
+        table, into = self._tables[source], self._tables[target]
+        both = {source, target} <= self._of_entries
+        if (both and table.letters == into.letters) or (
+            source in self._of_entries and not table.letters
+        ):
+            super()._multiply(source, target)
+            return
+        del self._tables[source]
+        keys = self._completed(table, into)
+        self._tables[target] = into.times(keys, find_rows(into, keys, self._space))
+
+    def _completed(self, table: Table, into: Table) -> Table:
+        """Return a table of all keys of another one, with the sums of all processes."""
+        names = sorted(table.letters)
+        both = Table(
+            {name: torch.cat([table.nodes[name], into.nodes[name]]) for name in names},
+            torch.cat([table.home, into.home]),
+        )
+        numbers, keys = number_keys(both, names, self._space)
+        partial = self._emit(table, numbers[: len(table)], keys.home)
+        world = self._structure.world
+        assert world is not None
+        columns = [keys.nodes[name] for name in names]
+        nodes = torch.stack(columns, 1) if names else keys.home.new_zeros(len(keys), 0)
+        number = max(self._num_rows) + 1
+        self._num_rows[number] = len(keys)
+        self._joins[number] = exchange_step(partial, self._structure.whole_nodes(nodes), world)
+        rows = torch.arange(len(keys))
+        return replace(keys, factors=(Factor(number, rows),))
+
+    def _prepare(self) -> None:
+        """Refuse: rows of several tables would have to meet on one process."""
+        world = self._structure.world
+        assert world is not None
+        held = torch.tensor([sum(self._num_rows[n] for n in range(len(self._text.operands)))])
+        num_rows = int(world.reduce(held)) * (world.size - 1)
+        raise IncidenceError(
+            f"`{self._text}` joins tensors in a circle, so its rows would have to travel between"
+            f" processes: {num_rows:,} rows in every step. Products that pool to keys and read"
+            " back work on a part of a structure. Compute this one on the whole structure, on one"
+            " process."
+        )
 
 
 def _reading(number: int, table: Table) -> Table:

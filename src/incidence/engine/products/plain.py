@@ -53,7 +53,7 @@ def product_program(plan: JoinPlan) -> str:
 def product_lists(plan: JoinPlan) -> list[Tensor]:
     """Return the lists of all steps of a plan, as `plain_product` reads them."""
     tensors = []
-    for step in plan.steps:
+    for step in plan.batched_steps:
         if isinstance(step, JoinStep):
             lists = step_lists(step)
             signs = [] if lists.signs is None else [lists.signs]

@@ -13,18 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from incidence.engine.products.dense import DenseStep
+from incidence.engine.shared import ExchangeStep
 from incidence.engine.store import Batchable, Listed
 from incidence.structure.data import Array
 from incidence.structure.ragged import are_short, ranges, sort_few
 
-__all__ = ["JoinPlan", "JoinStep", "RoleLists", "step_of"]
+__all__ = ["JoinPlan", "JoinStep", "RoleLists", "Step", "step_of"]
 
 
 class RoleLists(NamedTuple):
@@ -166,6 +167,10 @@ class JoinStep:
         return JoinStep(self.sources, tuple(num_rows), ptr, tuple(rows), sign, *counts, orders)
 
 
+Step: TypeAlias = JoinStep | DenseStep | ExchangeStep
+"""A step of a product; the last kind only on a part of a structure."""
+
+
 @dataclass(frozen=True, eq=False)
 class JoinPlan(Batchable):
     """What a product needs to know of a structure. Prints its cost.
@@ -178,7 +183,7 @@ class JoinPlan(Batchable):
     """
 
     text: str
-    steps: tuple[JoinStep | DenseStep, ...]
+    steps: tuple[Step, ...]
     num_entries: Array
 
     @cached_property
@@ -193,13 +198,18 @@ class JoinPlan(Batchable):
         """
         return tuple((step.sources, step.kind) for step in self.steps)
 
+    @property
+    def batched_steps(self) -> list[JoinStep | DenseStep]:
+        """The steps that plans of batches are made of: parts of structures are not batched."""
+        return [step for step in self.steps if not isinstance(step, ExchangeStep)]
+
     def _spaces_of(self) -> tuple[list[int], list[int]]:
         """Return the space of the rows of every value, operands first, and the first space of every
         step. The output of the product comes after the operands.
         """
         num_operands = len(self.num_entries) - 1
         rows, firsts, number = list(range(num_operands)), [], num_operands + 1
-        for step in self.steps:
+        for step in self.batched_steps:
             firsts.append(number)
             number += len(step.spaces())
             rows.append(number - 1)
@@ -209,7 +219,7 @@ class JoinPlan(Batchable):
         """Return the spaces of a plan: rows of every operand and of the output, and those of every
         step.
         """
-        of_steps = (space for step in self.steps for space in step.spaces())
+        of_steps = (space for step in self.batched_steps for space in step.spaces())
         return [*self.num_entries[:, None], *of_steps]
 
     def lists(self) -> list[Listed]:
@@ -217,7 +227,7 @@ class JoinPlan(Batchable):
         rows, firsts = self._spaces_of()
         return [
             listed
-            for step, first in zip(self.steps, firsts, strict=True)
+            for step, first in zip(self.batched_steps, firsts, strict=True)
             for listed in step.batched_lists(first, [rows[source] for source in step.sources])
         ]
 
@@ -227,7 +237,9 @@ class JoinPlan(Batchable):
         totals = [int(sizes[space].sum()) for space in rows]
         num_operands = len(self.num_entries) - 1
         steps = []
-        for number, (known, first) in enumerate(zip(self.steps, firsts, strict=True), num_operands):
+        for number, (known, first) in enumerate(
+            zip(self.batched_steps, firsts, strict=True), num_operands
+        ):
             num_rows = totals[number], *(totals[source] for source in known.sources)
             steps.append(known.remade(sizes[first:], num_rows, tensors))
         return JoinPlan(self.text, tuple(steps), np.concatenate(sizes[: num_operands + 1]))
