@@ -111,6 +111,55 @@ def test_two_processes_have_the_losses_and_weights_of_one(examples, options, tmp
         torch.testing.assert_close(one[key], other[key], rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("model", ["i, {i j}", "i, (i j)"])
+def test_a_structure_over_two_processes_has_the_losses_and_weights_of_one(model, tmp_path):
+    labelled_nodes(model.partition(", ")[2]).save(tmp_path / "d.npz")
+    given = {**SMALL, "model": model, "data": str(tmp_path / "d.npz"), "split_structure": True}
+    given = {**given, "batch_size": 1}
+    train({**given, "out": str(tmp_path / "one")})
+    assert two(lambda: train({**given, "out": str(tmp_path / "two")})) == [0, 0]
+    for first, second in zip(history(tmp_path / "one"), history(tmp_path / "two"), strict=True):
+        assert first == pytest.approx(second, rel=1e-6, abs=1e-9)
+    one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
+    for key in one:
+        torch.testing.assert_close(one[key], other[key], rtol=1e-6, atol=1e-8)
+
+
+def test_a_run_over_two_processes_is_resumed_by_one(tmp_path):
+    labelled_nodes("{i j}").save(tmp_path / "d.npz")
+    given = {**SMALL, "data": str(tmp_path / "d.npz"), "split_structure": True}
+    given |= {"batch_size": 1, "schedule": "constant", "warmup": 0.0}
+    train({**given, "out": str(tmp_path / "whole")})
+    assert two(lambda: train({**given, "epochs": 2, "out": str(tmp_path / "part")})) == [0, 0]
+    inc.train.resume(tmp_path / "part", epochs=3)
+    one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "part"))
+    for key in one:
+        torch.testing.assert_close(one[key], other[key], rtol=1e-6, atol=1e-8)
+
+
+def labelled_nodes(tensor: str) -> inc.Example:
+    draw = torch.Generator().manual_seed(0)
+    edges = torch.unique(torch.randint(40, (2, 90), generator=draw).sort(dim=0)[0], dim=1)
+    edges = edges[:, edges[0] != edges[1]]
+    x, y = torch.randn(40, 3, generator=draw), torch.arange(40) % 2
+    return inc.Example(inc.Structure(40, {tensor: edges}), {"i": x}, {"i": y})
+
+
+def test_only_labels_of_entries_are_learned_on_a_structure_over_processes(tmp_path):
+    inc.collate(graphs(20)).save(tmp_path / "d.npz")
+    given = {**SMALL, "data": str(tmp_path / "d.npz"), "out": str(tmp_path / "run")}
+    with pytest.raises(inc.IncidenceError, match="--split-structure is for labels or numbers"):
+        train({**given, "split_structure": True})
+
+
+def test_a_structure_over_processes_is_not_sampled(tmp_path):
+    labelled_nodes("{i j}").save(tmp_path / "d.npz")
+    given = {**SMALL, "data": str(tmp_path / "d.npz"), "out": str(tmp_path / "run")}
+    given |= {"operations": "local", "neighbours": "2 2", "split_structure": True}
+    with pytest.raises(inc.IncidenceError, match="all entries in every step: leave out --neigh"):
+        train(given)
+
+
 def test_only_the_first_process_of_torchrun_writes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     inc.collate(graphs(20)).save(tmp_path / "d.npz")

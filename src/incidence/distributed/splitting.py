@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -11,28 +11,34 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.distributed.agreement import agreed, assert_same
 from incidence.distributed.ordering import Assignment, assignment_by_parts, best_assignment
-from incidence.distributed.part import Part, make_part
+from incidence.distributed.part import Part, make_part, rows
 from incidence.distributed.processes import DEFAULT_TIMEOUT, as_world
 from incidence.errors import IncidenceError
-from incidence.structure import Structure
+from incidence.structure import Example, Structure
 from incidence.structure.arrange import arranged
 from incidence.structure.world import World
 
-__all__ = ["split"]
+__all__ = ["part_of_example", "split"]
+
+
+S = TypeVar("S", Structure, Example)
 
 
 def split(
-    structure: Structure,
+    structure: S,
     parts: Tensor | Mapping[str, Tensor] | None = None,
     timeout: float = DEFAULT_TIMEOUT,
     world: World | None = None,
-) -> Part:
-    """Return the part of a structure that this process holds. All processes call it together.
+) -> S:
+    """Return the part of a structure, or of an example, that this process holds.
+
+    All processes call it together.
 
     Every entry goes to one process, and entries on the same nodes go to the same one.
 
     Args:
-        structure: The same structure, or batch of structures, on all processes.
+        structure: The same structure, batch of structures, or example with features and targets, on
+            all processes.
         parts: The process of every node, shape (nodes,), or a dict by sort. An entry goes with its
             node of lowest degree. If not given, nodes go by blocks of a reverse Cuthill-McKee
             order, or as keeps the number of shared nodes low.
@@ -42,6 +48,9 @@ def split(
     Raises:
         IncidenceError: There are no processes, or they have different structures or versions.
     """
+    if isinstance(structure, Example):
+        part = split(structure.structure, parts, timeout, world)
+        return part_of_example(part, structure)
     if not isinstance(structure, Structure) or isinstance(structure, Part):
         raise IncidenceError(
             f"split takes a whole structure, an inc.Structure; got {type(structure).__name__}."
@@ -60,6 +69,18 @@ def split(
         assert_same(processes, "parts=", given)
         assignment = assignment_by_parts(structure, given)
     return _part(structure, assignment, processes)
+
+
+def part_of_example(part: Structure, example: Example) -> Example:
+    """Return the features and targets of the entries of a part."""
+
+    def here(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {key: x[rows(cast("Part", part), key)] for key, x in values.items()}
+
+    target = example.target
+    if isinstance(target, Mapping):
+        target = here(target)
+    return Example._of(part, here(example.features), target, example._is_batch)
 
 
 def _described(structure: Structure) -> list[Any]:

@@ -13,7 +13,9 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from incidence.algebra.pattern import Pattern
 from incidence.data.dataset import Task
+from incidence.distributed.splitting import part_of_example, split
 from incidence.errors import IncidenceError, shown
+from incidence.structure import Structure
 from incidence.structure.collate import collate
 from incidence.structure.example import Example
 from incidence.structure.sampling import prepare_samples
@@ -24,6 +26,7 @@ __all__ = [
     "ExampleBatches",
     "NeighbourBatches",
     "Order",
+    "SplitExamples",
     "loader",
     "read_sizes",
     "seed_of",
@@ -105,6 +108,32 @@ class ExampleBatches(Dataset[Example]):
         if self.augment is not None:
             examples = self.augment(examples, torch.Generator().manual_seed(seed))
         return collate(examples)
+
+
+class SplitExamples:
+    """The part of this process of all examples of a part of the data, as one batch.
+
+    Args:
+        is_split: Whether there are other processes.
+    """
+
+    def __init__(self, is_split: bool) -> None:
+        self._is_split = is_split
+        self._parts: dict[tuple[int, ...], tuple[Sequence[Example], Structure]] = {}
+
+    def loader(self, examples: Sequence[Example]) -> DataLoader[Any]:
+        """Return a loader of one batch. All processes call this together."""
+        batch = collate(examples)
+        return DataLoader([self._of(examples, batch)], batch_size=None)  # type: ignore[arg-type]
+
+    def _of(self, examples: Sequence[Example], batch: Example) -> Example:
+        """Return the rows of this process. Examples with the same structures share their part."""
+        if not self._is_split:
+            return batch
+        key = tuple(id(one.structure) for one in examples)
+        if key not in self._parts:
+            self._parts[key] = examples, split(batch.structure)
+        return part_of_example(self._parts[key][1], batch)
 
 
 class NeighbourBatches(Dataset[Example]):

@@ -26,7 +26,17 @@ __all__ = ["Result", "RunComparison", "compare", "read_result", "repeated"]
 _BAR = 24  # columns of the longest bar
 _INDENT = " " * 11
 _AT_RANDOM = ("seed", "data_seed", "split")
-_OF_MACHINE = ("out", "data", "folder", "threads", "devices", "machines", "logger", "accelerator")
+_OF_MACHINE = (
+    "out",
+    "data",
+    "folder",
+    "threads",
+    "devices",
+    "machines",
+    "split_structure",
+    "logger",
+    "accelerator",
+)
 
 
 @dataclass(frozen=True)

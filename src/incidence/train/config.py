@@ -375,6 +375,11 @@ class Config:
     machines: int = _option(
         1, "run", "number of machines, started with torchrun", least=1, most=_MOST_PROCESSES
     )
+    split_structure: bool = _option(
+        False,
+        "run",
+        "spread one large structure over all processes, instead of giving them different examples",
+    )
     accelerator: str = _option("auto", "run", "hardware to train on: cpu, gpu, mps or auto")
     precision: str = _option("32-true", "run", "precision of numbers", among=_PRECISIONS)
     threads: int = _option(

@@ -373,9 +373,30 @@ def _assert_trainable(experiment: Experiment) -> None:
             f"none of the training examples of {config.data!r} has a target: there is nothing to"
             " learn from."
         )
+    if config.split_structure:
+        _assert_splits(experiment)
+        return
     world, count = config.devices * config.machines, len(experiment.batches)
     if count < world:
         what = "examples" if config.neighbours is None else "nodes"
         raise IncidenceError(
             f"{count} {what} cannot be shared by {world} processes: use fewer --devices."
         )
+
+
+def _assert_splits(experiment: Experiment) -> None:
+    """Refuse data whose targets are not those of entries."""
+    config, data = experiment.config, experiment.data
+    if not data.task.at or data.completion is not None:
+        raise IncidenceError(
+            "--split-structure is for labels or numbers of nodes and other entries; the targets of"
+            f" {config.data!r} belong to"
+            f" {'queries' if data.completion is not None else 'whole structures'}: leave it out,"
+            " and every process takes other examples."
+        )
+    given = {"neighbours": config.neighbours, "augment": config.augment or None}
+    for name, value in given.items():
+        if value is not None:
+            raise IncidenceError(
+                f"--split-structure trains on all entries in every step: leave out --{name}."
+            )

@@ -23,7 +23,7 @@ from incidence.errors import IncidenceError, need
 from incidence.models.predictor import Predictor
 from incidence.nn.norms import RowNorm
 from incidence.structure.example import Example
-from incidence.train.batches import ExampleBatches, Order, loader, seed_of
+from incidence.train.batches import ExampleBatches, Order, SplitExamples, loader, seed_of
 from incidence.train.checkpoint import AtomicCheckpointIO
 from incidence.train.launch import is_first
 from incidence.train.metrics import HIGHER, metrics_of, update, watched_metric
@@ -45,7 +45,7 @@ def new_trainer(experiment: Experiment, folder: RunFolder, callbacks: list[Callb
     try:
         return pl.Trainer(
             max_epochs=config.epochs,
-            accelerator=config.accelerator,
+            accelerator="cpu" if config.split_structure else config.accelerator,
             devices=config.devices,
             num_nodes=config.machines,
             strategy="ddp" if config.devices * config.machines > 1 else "auto",
@@ -279,11 +279,13 @@ class Training(pl.LightningModule):
         self.task, self.config = experiment.data.task, experiment.config
         world = self.config.devices * self.config.machines
         order = Order(len(experiment.batches), self.config.batch_size, share=(0, world))
-        self.num_steps = self.config.epochs * len(order)
+        steps = 1 if self.config.split_structure else len(order)
+        self.num_steps = self.config.epochs * steps
+        self._split = SplitExamples(self.config.split_structure and world > 1)
         self.validation_metrics = metrics_of(self.task, is_shared=True)
         for module in predictor.modules():
             if isinstance(module, RowNorm):
-                module.is_shared = True
+                module.is_shared = not self.config.split_structure
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add what the model is, so that no other is taken for it."""
@@ -291,6 +293,8 @@ class Training(pl.LightningModule):
 
     def train_dataloader(self) -> DataLoader[Any]:
         """Return the training part, in another order in every epoch; each process has its share."""
+        if self.config.split_structure:
+            return self._split.loader(self.experiment.parts.train)
         batches = self.experiment.batches
         share = (self.trainer.global_rank, self.trainer.world_size)
         order = Order(
@@ -308,6 +312,8 @@ class Training(pl.LightningModule):
         A process that has no share takes an example without a target, or the others would wait.
         """
         held = self.experiment.parts.validation
+        if self.config.split_structure:
+            return self._split.loader(held)
         share = held[self.trainer.global_rank :: self.trainer.world_size]
         if not share:
             share = [self.task.only(held[0], None)]

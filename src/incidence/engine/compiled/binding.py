@@ -101,9 +101,9 @@ class Binding:
         self.addresses[lists : lists + 3] = [_address(t) for t in tensors]
 
     def _bind_join(self, use: JoinUse, plan: JoinPlan, counts: dict[Rows, int]) -> None:
-        step = plan.steps[0]
+        step = plan.batched_steps[0]
         self._kept.append(plan)
-        if use.has_factors and (len(plan.steps) > 1 or step.sources != (0, 1)):
+        if use.has_factors and (len(plan.batched_steps) > 1 or step.sources != (0, 1)):
             self.can_run = False
             return
         counts.setdefault(use.rows, plan.num_rows[-1])
