@@ -27,6 +27,7 @@ PACKAGES = (
     "incidence.pyg",
     "incidence.distributed",
     "incidence.train",
+    "incidence.sklearn",
     "incidence.plot",
     "incidence.testing",
     "incidence.theorems",
