@@ -7,6 +7,7 @@ folder.
 ./run bench nodes [SET ...] --folder DATA      labels of nodes, beside GCN
 ./run bench ratings [SET ...] --folder DATA    ratings, beside damped means
 ./run bench links [SET ...] --folder DATA      links, beside scores that learn nothing
+./run bench results                            the page docs/results.md, of all results
 ./run bench scale | algebra
 """
 
@@ -18,7 +19,7 @@ from importlib import import_module
 
 __all__ = ["MEASURES", "main"]
 
-MEASURES = ("learn", "links", "nodes", "ratings", "scale", "algebra")
+MEASURES = ("learn", "links", "nodes", "ratings", "scale", "algebra", "results")
 _COMMANDS = ("train", "predict", "evaluate")
 
 
@@ -28,7 +29,8 @@ def main(words: Sequence[str]) -> int:
     if first in _COMMANDS:
         return _with_sets(words)
     if first in MEASURES:
-        return int(import_module(f"benchmarks.{first}").main(words[1:]))
+        module = "results_page" if first == "results" else first
+        return int(import_module(f"benchmarks.{module}").main(words[1:]))
     return int(import_module("benchmarks.speed.command").main(words))
 
 

@@ -19,7 +19,6 @@ from torch import Tensor
 
 import incidence as inc
 from benchmarks.sets import load
-from benchmarks.sets.graphs import FAMILIES
 from incidence.data.lifts import lift_all
 from incidence.models import make, read_channels
 
@@ -79,6 +78,16 @@ RINGED_PPGN = Contestant(
     (("rings", {"max_size": 5}), ("pairs", {})),
     {"through": "i j", "products": "i j, j k -> i k", "max_overlap": 2},
 )
+
+
+FOR_FAMILIES = {
+    "rings": RINGS,
+    "rings, ppgn": RINGED_PPGN,
+    "graph": GRAPH,
+    "ppgn": PPGN,
+    "local-fgnn": LOCAL,
+    "subgraph": SUBGRAPH,
+}
 
 
 def outputs(examples: Sequence[inc.Example], contestant: Contestant, seed: int) -> Tensor:
@@ -190,38 +199,16 @@ def _classes_of_bags(bag: Tensor, member: Tensor, count: int) -> Tensor:
 # ---- the tasks
 
 
-def separate_families(folder: Path | None, is_quick: bool) -> dict[str, Any]:
-    """All families of strongly regular graphs, with rings up to 5, alone and with products over all
+def separate_family(folder: Path | None, family: str) -> dict[str, tuple[int, int]]:
+    """A family of strongly regular graphs, with rings up to 5, alone and with products over all
     pairs; nodes and edges alone, and the three networks of products without rings, are the controls
-    that must fail: no test of three nodes tells these graphs apart.
+    that must fail: no test of three nodes tells these graphs apart. For each network, the number of
+    pairs that are told apart, and of all pairs.
     """
-    lifted = {"rings": RINGS, "rings, ppgn": RINGED_PPGN}
-    controls = {"graph": GRAPH, "ppgn": PPGN, "local-fgnn": LOCAL, "subgraph": SUBGRAPH}
-    found: dict[str, Any] = {}
-    start = time.process_time()
-    for family in FAMILIES[:2] if is_quick else FAMILIES:
-        examples = load("sr", folder=folder, family=family).examples
-        found[family] = {
-            name: told_apart(examples, one) for name, one in (lifted | controls).items()
-        }
-        _say(
-            f"{family}: "
-            + ", ".join(
-                f"{name} {apart} of {pairs}" for name, (apart, pairs) in found[family].items()
-            )
-        )
-    totals = {
-        name: [sum(f[name][k] for f in found.values()) for k in (0, 1)]
-        for name in lifted | controls
-    }
-    apart, pairs = totals["rings"]
-    return {
-        "apart": apart,
-        "pairs": pairs,
-        "totals": totals,
-        "families": found,
-        "cpu_seconds": round(time.process_time() - start, 1),
-    }
+    examples = load("sr", folder=folder, family=family).examples
+    counts = {name: told_apart(examples, one) for name, one in FOR_FAMILIES.items()}
+    _say(f"{family}: {counts}")
+    return counts
 
 
 def separate_small_graphs(folder: Path | None, is_quick: bool) -> dict[str, Any]:
@@ -260,19 +247,11 @@ FOR_GROUP: dict[str, tuple[str, Contestant]] = {
 }
 
 
-def separate_brec(folder: Path | None, is_quick: bool) -> dict[str, Any]:
-    """The pairs of BREC, random weights, a network for each pair, of one kind for each group:
-    products over all pairs, alone and with rings up to 6; rings up to 5; cliques; nodes and edges
-    as the control that must fail. Quick: every tenth pair.
+def separate_group(folder: Path | None, group: str, every: int = 1) -> dict[str, Any]:
+    """A group of BREC, random weights, a network for each pair, of one kind for the group: products
+    over all pairs, alone and with rings up to 6; rings up to 5; cliques. Nodes and edges are the
+    control that must fail.
     """
-    found = {group: _separate_group(folder, group, 10 if is_quick else 1) for group in FOR_GROUP}
-    totals = {
-        name: sum(group[name] for group in found.values()) for name in ("apart", "control", "pairs")
-    }
-    return {**totals, "groups": found}
-
-
-def _separate_group(folder: Path | None, group: str, every: int) -> dict[str, Any]:
     start, (name, contestant) = time.process_time(), FOR_GROUP[group]
     examples = load("brec", folder=folder, group=group).examples
     pairs = [examples[k : k + 2] for k in range(0, len(examples), 2 * every)]

@@ -8,8 +8,8 @@ import torch
 
 import incidence as inc
 from benchmarks.brec import copies, judge, t_squared
-from benchmarks.learn import cycle_text
 from benchmarks.separate import GRAPH, PPGN, Contestant, batch_of, pairs_told_apart, told_apart
+from benchmarks.tasks.power import cycle_text
 from incidence.geometry.lifting import khop
 
 

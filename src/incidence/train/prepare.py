@@ -28,7 +28,13 @@ from incidence.train.batches import Batches, Order, training_batches
 from incidence.train.config import RECIPES, Config, read_options
 from incidence.train.inputs import load_options, with_targets_of_model
 from incidence.train.model_spec import ModelSpec
-from incidence.train.recipes import preset_recipe, transductive_recipe, with_metric
+from incidence.train.recipes import (
+    Recipe,
+    preset_recipe,
+    recipe_by_traits,
+    transductive_recipe,
+    with_metric,
+)
 
 __all__ = ["Experiment", "fingerprint", "load_for", "new_predictor", "prepare"]
 
@@ -54,6 +60,7 @@ class Experiment:
         parts: The examples of the parts of the split.
         lift: The lift.
         unlifted: The examples before the lift.
+        reason: Why the options are as they are, if a trait of the data decided them.
     """
 
     config: Config
@@ -61,6 +68,7 @@ class Experiment:
     parts: Parts
     lift: Lift
     unlifted: Sequence[Example] = ()
+    reason: str = ""
 
     def __repr__(self) -> str:
         """Return a line, however large the data is."""
@@ -110,11 +118,12 @@ class Experiment:
         return f"{task.target} ({count})" if task.target else count
 
     def describe(self) -> str:
-        """Return a line about the data, the target and the model."""
+        """Return a line about the data, the target and the model, and one about the recipe."""
         train, validation, test = (f"{len(rows):,}" for rows in self.data.split(self.config.split))
         return (
             f"{self.data.name}: {train} rows to train on, {validation} to validate on, {test} to"
             f" test on; predicting {self.predicted}; {self._model_in_words()}"
+            + (f"\nrecipe: {self.reason}" if self.reason else "")
         )
 
     def _model_in_words(self) -> str:
@@ -186,7 +195,8 @@ def prepare(
     if config.metric is not None:
         whole = with_metric(whole, config.metric)
     split = whole.split(config.split)
-    filled = config.with_recipe(_recipe(whole, split, config))
+    recipe = _recipe(whole, split, config)
+    filled = config.with_recipe(recipe.options)
     if not len(split.train):
         raise IncidenceError(
             f"split {config.split} of {config.data!r} has no training data: it is there for"
@@ -198,7 +208,8 @@ def prepare(
     is_at_hand = data is not None and data.name == config.data
     settings = settings_of(filled.model or "", filled.settings())
     filled = filled.replace(**settings, **_absolute_paths(filled, is_at_hand))
-    return Experiment(filled, lifted, lifted.parts(split), lift, whole.examples)
+    reason = recipe.reason if filled.model == recipe.options["model"] else ""
+    return Experiment(filled, lifted, lifted.parts(split), lift, whole.examples, reason)
 
 
 def _with_parts(data: DataSet, config: Config) -> DataSet:
@@ -238,7 +249,7 @@ def _assert_learnable(data: DataSet, config: Config) -> None:
         )
 
 
-def _recipe(data: DataSet, split: Split, config: Config) -> dict[str, Any]:
+def _recipe(data: DataSet, split: Split, config: Config) -> Recipe:
     """Return the options that fit the data; those of a named data set win.
 
     A validation part that the data defines decides which epoch is saved.
@@ -246,7 +257,12 @@ def _recipe(data: DataSet, split: Split, config: Config) -> dict[str, Any]:
     named = DATA_SETS[config.data].recipe if config.data in DATA_SETS else {}
     of_reader = RECIPES[data.reader] if data.reader in _WITH_RECIPE else preset_recipe(data)
     watched = {"keep": "best"} if data.gives_validation(split) else {}
-    return {**of_reader, **watched, **transductive_recipe(data, split), **named}
+    traits = recipe_by_traits(data, split)
+    # traits decide if the model is open; the recipe of a named data set was chosen on that set
+    if "model" in named or config.model is not None:
+        traits = Recipe({})
+    options = {**of_reader, **watched, **traits.options}
+    return Recipe({**options, **transductive_recipe(data, split), **named}, traits.reason)
 
 
 def _lift(config: Config, data: DataSet) -> Lift:

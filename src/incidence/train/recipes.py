@@ -1,10 +1,10 @@
-"""Options that fit the data itself: what one structure with known and unknown entries needs."""
+"""Options that fit the data itself, by its traits, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,8 +16,29 @@ from incidence.models.presets import is_position, preset_for
 from incidence.structure.incidences import incidences
 from incidence.train.config import RECIPES
 from incidence.train.metrics import metrics_of
+from incidence.train.traits import Traits, measure_traits
 
-__all__ = ["agreement", "preset_recipe", "transductive_recipe", "with_metric"]
+__all__ = [
+    "Recipe",
+    "agreement",
+    "preset_recipe",
+    "recipe_by_traits",
+    "transductive_recipe",
+    "with_metric",
+]
+
+
+class Recipe(NamedTuple):
+    """Options that fit data, and why.
+
+    Attributes:
+        options: The options.
+        reason: The trait that decided, in words; empty if none did.
+    """
+
+    options: Mapping[str, Any]
+    reason: str = ""
+
 
 _TRANSDUCTIVE = {"epochs": 200, "lr": 1e-2, "warmup": 0.0, "schedule": "constant"}
 _NODES = {"model": "nodes", "scale": "columns"}
@@ -33,6 +54,37 @@ _COMPLETION = {
     "weight_decay": 1e-2,
 }
 _WITH_VALIDATION = {"keep": "best", "patience": 100}
+# A polynomial of the features: it is exact where counts are, and goes on beyond the sizes of the
+# training graphs, which activations and norms do not.
+_COUNTS = {
+    "model": "graph",
+    "products": ("{i j}, {j k}, {i k} -> {i j}",),
+    "operations": ("self",),
+    "activation": "none",
+    "norm": "none",
+    "hidden": 8,
+    "depth": 1,
+    "head_depth": 0,
+    "dropout": 0.0,
+    "lr": 1e-2,
+    "weight_decay": 0.0,
+    "batch_size": 16,
+    "epochs": 20,
+}
+# Operations over the whole graph hurt where edges carry kinds: benchmarks/NOTES.md, ZINC-12k.
+_RINGS = {"model": "rings", "operations": ("local",)}
+_MANY_RINGS = {
+    **_RINGS,
+    "max_size": 18,
+    "hidden": 64,
+    "depth": 4,
+    "dropout": 0.0,
+    "epochs": 200,
+    "lr": 2e-3,
+    "weight_decay": 0.0,
+    "warmup": 0.05,
+}
+_MANY = 5000  # examples that need no dropout
 _LEAST_PAIRS = 100  # tell an agreement to a twentieth; fewer tell nothing
 
 
@@ -58,6 +110,48 @@ def transductive_recipe(data: DataSet, split: Split) -> Mapping[str, Any]:
     else:
         chosen = _nodes_recipe(features, has_few_rows)
     return {**_TRANSDUCTIVE, **chosen, **watched}
+
+
+def recipe_by_traits(data: DataSet, split: Split) -> Recipe:
+    """Return options for whole structures by their traits, or none if no trait decides.
+
+    The rows of a table decide, from top to bottom.
+
+    Args:
+        data: The data set.
+        split: The split to train on.
+    """
+    if data.is_transductive or data.completion is not None or data.task.at:
+        return Recipe({})
+    traits = measure_traits(data, split)
+    for decides, options, reason in _BY_TRAITS:
+        if decides(traits):
+            loss = {"loss": "absolute"} if data.metric == "mae" else {}
+            return Recipe({**options, **loss}, reason.format(traits))
+    return Recipe({})
+
+
+_BY_TRAITS: tuple[tuple[Callable[[Traits], bool], Mapping[str, Any], str], ...] = (
+    (
+        lambda traits: traits.are_counts and traits.closes_triangles > 0.1,
+        _COUNTS,
+        "targets are whole numbers from 0, as counts are, and edges close triangles: products of"
+        " edges without activations, which hold for larger graphs as well",
+    ),
+    (
+        lambda traits: traits.are_sparse_as_molecules and traits.num_examples >= _MANY,
+        _MANY_RINGS,
+        "graphs are sparse as molecules are ({0.mean_degree:.1f} edges at a node), and there are"
+        " {0.num_examples:,} to train on: rings, local operations, a wide network without dropout",
+    ),
+    (
+        lambda traits: traits.are_sparse_as_molecules,
+        _RINGS,
+        "graphs are sparse as molecules are ({0.mean_degree:.1f} edges at a node): rings, and local"
+        " operations",
+    ),
+)
+"""Which traits decide, the options, and the reason in words."""
 
 
 def preset_recipe(data: DataSet) -> Mapping[str, Any]:

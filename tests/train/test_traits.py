@@ -1,0 +1,104 @@
+"""Traits of data decide options, and a run says which trait did."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+import incidence as inc
+from incidence.data import DataSet, Split, Task
+from incidence.train import Config
+from incidence.train.prepare import prepare
+from incidence.train.recipes import recipe_by_traits
+from incidence.train.traits import measure_traits
+
+
+def cycle(length: int, chord: bool = False) -> torch.Tensor:
+    nodes = torch.arange(length)
+    edges = torch.stack([nodes, (nodes + 1) % length])
+    return torch.cat([edges, torch.tensor([[0], [2]])], dim=1) if chord else edges
+
+
+def graph(edges: torch.Tensor, kinds: bool, target: float) -> inc.Example:
+    count = int(edges.max()) + 1
+    x = torch.nn.functional.one_hot(torch.arange(count) % 3, 3).float()
+    features = {"i": x if kinds else torch.ones(count, 1), "{i j}": torch.ones(edges.shape[1], 1)}
+    structure = inc.Structure(count, {"{i j}": edges})
+    return inc.Example(structure, features, torch.tensor([target]))
+
+
+def data_of(examples: list[inc.Example], metric: str = "rmse") -> DataSet:
+    rows = torch.arange(len(examples))
+    split = Split(rows[:-10], rows[-10:], rows[:0])
+    task = Task("regression", ("y",))
+    return DataSet("graphs", examples, task, (split,), reader="graph", metric=metric)
+
+
+MOLECULES = data_of([graph(cycle(5 + k % 4), True, k / 7) for k in range(60)])
+COUNTED = data_of([graph(cycle(4 + k % 4, chord=True), False, float(k)) for k in range(60)])
+
+
+def test_graphs_with_few_edges_at_a_node_and_kinds_of_nodes_are_sparse_as_molecules():
+    traits = measure_traits(MOLECULES, MOLECULES.splits[0])
+    assert traits.are_sparse_as_molecules
+    assert (traits.num_examples, traits.mean_degree, traits.most_degree) == (50, 2.0, 2)
+    plain = data_of([graph(cycle(6), False, k / 7) for k in range(60)])
+    assert not measure_traits(plain, plain.splits[0]).are_sparse_as_molecules
+
+
+def test_whole_numbers_are_counts_and_fractions_or_few_values_are_not():
+    assert measure_traits(COUNTED, COUNTED.splits[0]).are_counts
+    assert not measure_traits(MOLECULES, MOLECULES.splits[0]).are_counts
+    few = data_of([graph(cycle(4, chord=True), False, float(k % 3)) for k in range(60)])
+    assert not measure_traits(few, few.splits[0]).are_counts
+
+
+def test_the_share_of_graphs_in_which_edges_close_triangles_is_exact():
+    examples = [graph(cycle(6, chord=k % 3 == 0), False, float(k)) for k in range(100)]
+    data = data_of(examples)
+    share = measure_traits(data, data.splits[0]).closes_triangles
+    assert share == pytest.approx(30 / 90)
+
+
+def test_counts_of_graphs_are_learned_by_a_polynomial_and_the_run_says_why():
+    experiment = prepare(Config(data="graphs"), COUNTED)
+    assert experiment.config.activation == "none"
+    assert experiment.config.products == ("{i j}, {j k}, {i k} -> {i j}",)
+    assert "recipe: targets are whole numbers from 0" in experiment.describe()
+
+
+def test_sparse_labelled_graphs_get_rings_with_local_operations_and_the_run_says_why():
+    experiment = prepare(Config(data="graphs"), MOLECULES)
+    assert (experiment.config.model, experiment.config.operations) == ("rings", ("local",))
+    assert experiment.lift.name == "rings"
+    assert "sparse as molecules are (2.0 edges at a node)" in experiment.describe()
+
+
+def test_many_sparse_labelled_graphs_get_larger_rings_and_no_dropout():
+    many = replace(MOLECULES, examples=[MOLECULES.examples[k % 60] for k in range(5100)])
+    rows = torch.arange(5100)
+    options = recipe_by_traits(many, Split(rows[:5000], rows[5000:], rows[:0])).options
+    assert (options["max_size"], options["dropout"], options["hidden"]) == (18, 0.0, 64)
+
+
+def test_the_absolute_metric_has_the_absolute_loss():
+    absolute = replace(MOLECULES, metric="mae")
+    assert prepare(Config(data="graphs"), absolute).config.loss == "absolute"
+    assert prepare(Config(data="graphs"), MOLECULES).config.loss == "squared"
+
+
+def test_a_model_that_the_user_chooses_has_no_option_of_the_recipe_but_the_best_epoch():
+    experiment = prepare(Config(data="graphs", model="graph"), COUNTED)
+    assert (experiment.config.lr, experiment.config.products) == (Config().lr, None)
+    assert experiment.reason == ""
+    assert experiment.config.keep == "best"
+
+
+def test_the_best_epoch_is_saved_where_the_data_has_a_validation_part_and_the_last_elsewhere():
+    assert prepare(Config(data="graphs"), COUNTED).config.keep == "best"
+    assert prepare(Config(data="graphs", keep="last"), COUNTED).config.keep == "last"
+    rows = torch.arange(60)
+    drawn = replace(COUNTED, has_drawn_parts=True)
+    assert prepare(Config(data="graphs"), drawn).config.keep == "last"  # of ten examples
+    without = replace(COUNTED, splits=(Split(rows, rows[:0], rows[:0]),))
+    assert prepare(Config(data="graphs"), without).config.keep == "last"
