@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -170,7 +171,19 @@ def _group(name: str, rows: Sequence[Filled]) -> str:
         commands.append(_line([f"`./run bench learn {task}`", time, dates, machines]))
     notes = sorted({one.note for row in rows for one in row.results if one.note})
     parts = [f"## {name}\n", *results, "", *runs, "", *commands, ""]
-    return "\n".join([*parts, *(f"- {note}" for note in notes), *([""] if notes else [])])
+    return "\n".join([*parts, *map(_item, notes), *([""] if notes else [])])
+
+
+def _item(text: str) -> str:
+    """Return an item of a list in lines of 100 characters."""
+    return textwrap.fill(
+        text,
+        100,
+        initial_indent="- ",
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -183,7 +196,7 @@ def _missed(rows: Sequence[Filled]) -> Iterator[str]:
         yield "## Goals that are missed\n"
         for row in missed:
             reason = row.row.reason or "The reason is not known yet."
-            yield f"- {row.row.title}: {row.value()}, {row.row.goal}. {reason}"
+            yield _item(f"{row.row.title}: {row.value()}, {row.row.goal}. {reason}")
         yield ""
 
 
