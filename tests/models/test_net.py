@@ -335,6 +335,7 @@ def test_tensors_are_a_model_of_their_own():
         ({"depth": -1}, "depth, head_depth and hops count layers, from 0; got -1, 1 and 0"),
         ({"head_depth": -2}, "depth, head_depth and hops count layers"),
         ({"hops": -2}, "count layers, from 0; got 3, 1 and -2"),
+        ({"harmonic": -1}, "harmonic is a number of columns, from 0; got -1"),
         ({"dropout": 2.0}, "dropout is a probability, from 0 to 1; got 2.0"),
         ({"in_dropout": -1.0}, "in_dropout is a probability, from 0 to 1; got -1.0"),
         ({"ends": "middle"}, "ends is one of layer, entry, query; got 'middle'"),

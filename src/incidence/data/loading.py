@@ -58,7 +58,11 @@ DATA_SETS: dict[str, Source] = {
     "solubility": Source(
         _load_solubility, "aqueous solubility of 1,282 molecules; part of the package"
     ),
-    "surfaces": Source(load_surfaces, "43,138 triangulated closed surfaces and their topology"),
+    "surfaces": Source(
+        load_surfaces,
+        "43,138 triangulated closed surfaces and their topology",
+        {"model": "topology", "epochs": 10},
+    ),
 }
 """The data sets that have a name; `register` adds others."""
 

@@ -21,6 +21,7 @@ from incidence.structure import Structure
 
 __all__ = [
     "AttentionTerm",
+    "Join",
     "NeighbourTerm",
     "PerTensor",
     "Pick",
@@ -145,6 +146,22 @@ class Rescale(nn.Module):
         self.shift.copy_(x.mean(0))
         self.scale.copy_(torch.where(deviation > 1e-6 * x.abs().amax(0), deviation, 1.0))
         return self
+
+
+class Join(nn.Module):
+    """The outputs of several modules for one input, side by side."""
+
+    def __init__(self, parts: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.side_by_side = nn.ModuleList(parts)
+
+    def forward(self, x: Values, structure: Structure) -> Tensor:
+        """Return all columns."""
+        return torch.cat([part(x, structure) for part in self.side_by_side], dim=1)
+
+    def follow(self, side: Side | None) -> Side:
+        """Return one row for each structure."""
+        return unknown([Pattern("")])
 
 
 # ---- terms of blocks

@@ -15,6 +15,7 @@ from incidence.algebra.selection import carried, word_for
 from incidence.errors import IncidenceError, PatternError
 from incidence.models.blocks import (
     AttentionTerm,
+    Join,
     NeighbourTerm,
     PerTensor,
     Pick,
@@ -26,7 +27,19 @@ from incidence.models.blocks import (
 )
 from incidence.models.query_head import QueryHead, node_tensors
 from incidence.models.settings import ACTIVATIONS, NORMS, NetSettings
-from incidence.nn import Activation, Diffusion, Dropout, Linear, Readout, Residual, Sequential
+from incidence.nn import (
+    Activation,
+    Diffusion,
+    Dropout,
+    Harmonic,
+    HarmonicRanks,
+    HarmonicReadout,
+    HarmonicTerm,
+    Linear,
+    Readout,
+    Residual,
+    Sequential,
+)
 from incidence.nn.composition import needs_plan, new_plan_number, plan_modules
 from incidence.nn.diffusion import Surroundings
 from incidence.nn.norms import RowRms
@@ -309,11 +322,18 @@ class _Parts:
         layer = self._layer(f"{text} -> {text}")
         each = PerTensor(text, channels, channels, self.has_bias)
         first = TermSum(layer, terms) if terms else layer
-        branch = [first, *self._after(text), each, *self._after(text)]
+        branch = [*self._flows(), first, *self._after(text), each, *self._after(text)]
         drop = Dropout(self.settings.dropout)
         if self.settings.dropout_at == "stream":
             return [drop, Residual(Sequential(*branch))]
         return [Residual(Sequential(*branch, drop))]
+
+    def _flows(self) -> list[nn.Module]:
+        """What a block does with harmonic parts of oriented tensors."""
+        settings = self.settings
+        if not settings.harmonic or not any(p.is_oriented for p in self.hidden):
+            return []
+        return [HarmonicTerm(self.through, settings.hidden, settings.harmonic, is_flow=True)]
 
     def _terms(self) -> list[nn.Module]:
         """What a block adds to its layer."""
@@ -337,6 +357,9 @@ class _Parts:
         side = _side((output,))
         is_hidden = self.settings.ends == "entry" and output in self.hidden
         before = [Pick(output)] if is_hidden else self._layer_to(side)
+        if self.settings.harmonic:
+            columns = self.settings.harmonic
+            before = [HarmonicTerm(self.through, self.settings.hidden, columns), *before]
         drop = Dropout(self.settings.head_rate)
         return Sequential(*before, drop, PerTensor(side, self.settings.hidden, channels))
 
@@ -351,9 +374,19 @@ class _Parts:
 
     def _structure_head(self, channels: int) -> Sequential:
         settings = self.settings
-        readout = Readout(self.through, settings.statistics)
-        width = readout.out_channels(settings.hidden)
+        statistics = Readout(self.through, settings.statistics)
+        width = statistics.out_channels(settings.hidden)
+        readout: nn.Module = statistics
+        if settings.harmonic:
+            holes = HarmonicReadout(self.through, settings.hidden, settings.harmonic)
+            readout = Join([statistics, holes])
+            width += holes.width
         norm = NORMS[settings.norm]("", width) or [Rescale(width)]
+        if settings.harmonic:
+            # Ranks stay 0 and 1: a norm would blow up one that training data has in few places.
+            ranks = HarmonicRanks(self.through, settings.harmonic)
+            readout, norm = Join([Sequential(readout, *norm), ranks]), []
+            width += ranks.width
         steps: list[nn.Module] = []
         for _ in range(settings.head_depth):
             drop = nn.Dropout(settings.head_rate)
@@ -414,6 +447,12 @@ def _links(patterns: Sequence[Pattern]) -> list[Pattern]:
     return [p for p in joins if all(Pattern(f"i:{sort}") in patterns for sort in p.sorts.values())]
 
 
+_UNBOUNDED = (
+    *(Readout, ProductTerm, AttentionTerm),
+    *(Harmonic, HarmonicRanks, HarmonicReadout, HarmonicTerm),
+)
+
+
 def _reach(module: nn.Module) -> int | None:
     """How many steps the output of a module depends on; None if there is no bound.
 
@@ -421,7 +460,7 @@ def _reach(module: nn.Module) -> int | None:
     node takes one. Pooling over whole structures has no bound, and for products and attention none
     is claimed. Of parts that are added up, or stand side by side, the farthest counts.
     """
-    if isinstance(module, (Readout, ProductTerm, AttentionTerm)):
+    if isinstance(module, _UNBOUNDED):
         return None
     if isinstance(module, Surroundings):
         return module.steps

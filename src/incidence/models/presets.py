@@ -86,6 +86,16 @@ _TRANSFORMER = {
 }
 _MESH = {"hidden": 32, "aggr": "mean", "readout": ("mean", "max"), "head_dropout": 0.3}
 _FLOWS = {"hidden": 16, "depth": 2, "dropout": 0.0}
+# Means do not grow with the structure, and are constant where features are: what they say of a
+# complex without features is what they say of a finer one.
+_TOPOLOGY = {
+    "hidden": 32,
+    "depth": 2,
+    "dropout": 0.0,
+    "aggr": "mean",
+    "readout": ("mean", "max"),
+    "harmonic": 12,
+}
 _HYPERGRAPH = {"aggr": "mean", "dropout": 0.5, "depth": 2}
 _NODES = {
     **_ONE,
@@ -156,6 +166,12 @@ PRESETS: dict[str, Preset] = {
         "i, <i j>, <i j k>",
         "flows on complexes: nodes, oriented edges and triangles",
         settings=_FLOWS,
+    ),
+    "topology": Preset(
+        "i, {i j}, {i j k}",
+        "complexes and meshes whose holes count: harmonic parts of noise and products",
+        "cliques",
+        settings=_TOPOLOGY,
     ),
     "hypergraph": Preset(
         "i, {i ...}", "hypergraphs: nodes and hyperedges of any size", settings=_HYPERGRAPH

@@ -102,6 +102,10 @@ class NetSettings:
             `nn.Diffusion`.
         adjacent: Whether blocks add a linear map of the neighbours of every node; see
             `nn.Neighbours`. Information then moves between nodes without hidden edges.
+        harmonic: Columns of noise that show the holes of a complex; 0 for none. Heads then read
+            ranks, and features where the holes are; blocks read harmonic parts of oriented
+            tensors. More holes of one dimension than columns look the same. The structure must
+            have the sides of all faces. See docs/topology.md.
         in_dropout: Dropout probability of the input features.
         scale: `columns`: features come in as they are, or as `Predictor` scales their columns.
             `rows`: every row is divided by the sum of its absolute values, as is usual for word
@@ -136,6 +140,7 @@ class NetSettings:
     ends: str = "layer"
     hops: int = 0
     adjacent: bool = False
+    harmonic: int = 0
     in_dropout: float = 0.0
     scale: str = "columns"
 
@@ -150,6 +155,8 @@ class NetSettings:
                 "depth, head_depth and hops count layers, from 0; got"
                 f" {self.depth}, {self.head_depth} and {self.hops}."
             )
+        if self.harmonic < 0:
+            raise IncidenceError(f"harmonic is a number of columns, from 0; got {self.harmonic}.")
         for name in ("dropout", "head_dropout", "in_dropout"):
             if not 0 <= (getattr(self, name) or 0) <= 1:
                 raise IncidenceError(

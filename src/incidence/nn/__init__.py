@@ -18,6 +18,7 @@ with uninterrupted():
     from incidence.nn.odd import Gate
     from incidence.nn.products import Multilinear, Product
     from incidence.nn.readout import Readout
+    from incidence.nn.topology import HarmonicRanks, HarmonicReadout, HarmonicTerm
 
 __all__ = [
     "Activation",
@@ -30,6 +31,9 @@ __all__ = [
     "Exchangeable",
     "Gate",
     "Harmonic",
+    "HarmonicRanks",
+    "HarmonicReadout",
+    "HarmonicTerm",
     "LayerNorm",
     "Linear",
     "MaskedLinear",

@@ -38,6 +38,7 @@ from incidence.nn.harmonic import Harmonic
 from incidence.nn.linear import Linear
 from incidence.nn.norms import Norm
 from incidence.nn.products import Multilinear, Product
+from incidence.nn.topology import OfHoles
 from incidence.nn.readout import Readout
 from incidence.structure import Structure
 from incidence.structure.arrange import orbit_rows
@@ -138,6 +139,12 @@ class PlainInputs:
         for number, layout in enumerate(plan.layout.inputs):
             names = self._tensor(layout, plan.inputs[number], plan)
             self.parts[f"{readout._key} {number}"] = names, ""
+
+    def _of_holes(self, module: OfHoles, structure: Structure) -> None:
+        raise IncidenceError(
+            "a network that reads holes cannot be exported, because other programs do not know how"
+            " to find them. Train one with harmonic=0, or predict with `incidence predict`."
+        )
 
     def _norm(self, norm: Norm, structure: Structure) -> None:
         for pattern, key in zip(norm.patterns, norm._keys, strict=True):
@@ -274,6 +281,7 @@ _PARTS: dict[type[nn.Module], Callable[[PlainInputs, Any, Structure], None]] = {
     Norm: PlainInputs._norm,
     Incident: PlainInputs._incident,
     Harmonic: PlainInputs._harmonic,
+    OfHoles: PlainInputs._of_holes,
     Product: PlainInputs._product,
     Multilinear: PlainInputs._multilinear,
     Attention: PlainInputs._attention,

@@ -286,6 +286,13 @@ class Config:
     adjacent: bool | None = _option(
         None, "model", "add the neighbours of every node in blocks; only nodes are hidden tensors"
     )
+    harmonic: int | None = _option(
+        None,
+        "model",
+        "columns of noise that show the holes of a complex; 0 for none",
+        least=0,
+        most=_MOST_CHANNELS,
+    )
     in_dropout: float | None = _option(
         None,
         "model",
