@@ -10,10 +10,15 @@ from tests.exact_numbers import VECTORS
 ROOT = VECTORS.parent.parent
 
 
-@pytest.mark.parametrize("picture", ["flow", "divergence", "curl", "harmonic"])
+PICTURES = {name: ("flow_picture", [name]) for name in ("flow", "divergence", "curl", "harmonic")}
+PICTURES["holes"] = ("holes_picture", [])
+
+
+@pytest.mark.parametrize("picture", PICTURES)
 def test_a_picture_of_a_flow_is_what_its_script_draws(picture):
     """Up to the last digits, which differ between machines."""
-    drawn = runpy.run_path(str(ROOT / "examples" / "flow_picture.py"))["draw"](picture)
+    script, arguments = PICTURES[picture]
+    drawn = runpy.run_path(str(ROOT / "examples" / f"{script}.py"))["draw"](*arguments)
     kept = (ROOT / "docs" / "flows" / f"{picture}.svg").read_text(encoding="utf-8")
     number = re.compile(r"#[0-9a-f]{6}|-?\d+(?:\.\d+)?")
     assert number.sub("", drawn) == number.sub("", kept)

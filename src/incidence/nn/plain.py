@@ -38,8 +38,8 @@ from incidence.nn.harmonic import Harmonic
 from incidence.nn.linear import Linear
 from incidence.nn.norms import Norm
 from incidence.nn.products import Multilinear, Product
-from incidence.nn.topology import OfHoles
 from incidence.nn.readout import Readout
+from incidence.nn.topology import OfHoles
 from incidence.structure import Structure
 from incidence.structure.arrange import orbit_rows
 from incidence.structure.pytree import Recorded, recorded

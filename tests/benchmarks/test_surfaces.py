@@ -1,0 +1,69 @@
+"""The surfaces and their tasks: classes of types, and networks that are trained once."""
+
+import json
+
+import pytest
+import torch
+
+from benchmarks.surfaces import MODELS, REFINED, TASKS, Surfaces, balanced_accuracy, main, scores
+from incidence.data.surfaces import TYPES
+from tests.data_folder import data_folder
+
+
+def test_classes_of_types_are_their_topology():
+    known = dict(
+        zip(TYPES, zip(*(TASKS[task].tolist() for task in TASKS), strict=True), strict=True)
+    )
+    assert known["S^2"] == (0, 1, 0)
+    assert known["T^2"] == (1, 1, 2)
+    assert known["RP^2"] == (4, 0, 0)
+    assert known["Klein bottle"] == (5, 0, 1)
+    assert known["#^7 RP^2"] == (10, 0, 6)
+
+
+def test_the_balanced_accuracy_counts_every_class_alike():
+    target = torch.tensor([0] * 9 + [1])
+    assert balanced_accuracy(torch.zeros(10), target) == 0.5
+    assert balanced_accuracy(target, target) == 1.0
+
+
+class Guess:
+    """A predictor that always says class 0."""
+
+    def eval(self):
+        return self
+
+    def predict(self, batch):
+        return torch.eye(2)[torch.zeros(batch.structure.num_structures, dtype=torch.long)]
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr("benchmarks.surfaces.MODELS", {"topology": MODELS["topology"]})
+    monkeypatch.setattr("benchmarks.surfaces.REFINED", {})
+
+
+def test_a_finished_training_is_not_repeated(small, tmp_path, capsys):
+    words = ["orientable", "--epochs", "1", "--out", str(tmp_path)]
+    [line] = main(words, max_vertices=6)
+    assert line["network"] == "topology"
+    assert {"accuracy", "balanced"} == set(line["test"])
+    (tmp_path / "orientable-topology-0" / "seconds.json").write_text("12.3", encoding="utf-8")
+    [again] = main(words, max_vertices=6)
+    assert again == {**line, "cpu_seconds": 12}
+    assert [json.loads(row) for row in capsys.readouterr().out.splitlines()][-1] == again
+
+
+@pytest.mark.slow
+def test_refined_surfaces_are_500_of_the_test_part_and_have_their_types():
+    surfaces = Surfaces(data_folder("surfaces").parent)
+    types = None
+    for name in REFINED:
+        examples = surfaces.refined(name)
+        own = torch.cat([one.target.view(1) for one in examples])
+        types = own if types is None else types
+        assert torch.equal(own, types)
+        assert len(own) == 500
+        assert min(one.structure.num_nodes for one in examples) > 9
+        share = 100 * float((own >= 4).double().mean())
+        assert scores(Guess(), examples, "orientable")["accuracy"] == pytest.approx(share)
