@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from incidence.algebra.maps import EquivariantMap
@@ -15,8 +16,11 @@ from incidence.algebra.pattern import Pattern
 from incidence.algebra.selection import Choice
 from incidence.errors import IncidenceError
 from incidence.expressive.architecture import LAYERS, Architecture, of_layer, of_network, repeated
+from incidence.expressive.explaining import explained
+from incidence.expressive.larger import LARGER, is_graph, map_of
 from incidence.expressive.readers import ColourReader, LinearReader, ProductReader
 from incidence.expressive.refine import Refinement, classes_of, refine
+from incidence.expressive.witness import Witness, witness_of
 from incidence.nn import Linear
 from incidence.nn.initial import Aggr
 from incidence.nn.tensors import key_of
@@ -59,11 +63,13 @@ class Expressivity:
         structure: The structures, as one batch.
         architecture: The kind of networks.
         refinement: The colours of all rounds.
+        features: The features that the colours started from.
     """
 
     structure: Structure
     architecture: Architecture
     refinement: Refinement
+    features: Mapping[Pattern, Tensor] = field(default_factory=dict)
 
     @cached_property
     def classes(self) -> tuple[int, ...]:
@@ -126,6 +132,71 @@ class Expressivity:
     def num_equal_pairs(self) -> int:
         """The number of pairs of structures that cannot be told apart."""
         return sum(len(group) * (len(group) - 1) // 2 for group in self.groups)
+
+    def witness(self, one: int, other: int) -> Witness | None:
+        """Return a colour that two structures have different numbers of, unfolded into words; None
+        if they are not told apart.
+        """
+        pair = self._number(one), self._number(other)
+        if not self.separates(*pair):
+            return None
+        trunk, heads = self.refinement.states, self.architecture.heads
+        if not heads:
+            return witness_of(self.structure, trunk, self.refinement.rounds, pair)
+        for head, states in zip(heads, self.refinement.head_states, strict=True):
+            chain, rounds = [*trunk, *states], [*self.refinement.rounds, *head.rounds]
+            last = classes_of(self.structure, [(head.output, chain[-1][head.output])])
+            if last[pair[0]] != last[pair[1]]:
+                return witness_of(self.structure, chain, rounds, pair)
+        return None
+
+    def larger(self, one: int, other: int) -> dict[str, bool | None]:
+        """Return which architectures that read more tell two structures apart.
+
+        Layers get further tensors: cliques, rings of growing size, all pairs with products, and all
+        triples. Rings stop at the first size that is enough. None means that the tensor would be
+        too large. Structures without edges `{i j}` have no such lifts.
+        """
+        pair = [self._number(one), self._number(other)]
+        structure = self.structure[pair]
+        results: dict[str, bool | None] = {}
+        enough = set()  # kinds of which a smaller one tells the two apart
+        if not is_graph(structure):
+            return results
+        features = self._features_of(pair)
+        for architecture in LARGER:
+            if architecture.kind in enough:
+                continue
+            lifted = architecture.lifted(structure)
+            results[architecture.about] = None
+            if lifted is not None:
+                m = map_of(architecture, self.architecture.tensors)
+                products = architecture.products
+                e = expressivity(m, lifted, features, products=products)
+                results[architecture.about] = e.separates(0, 1)
+                if e.separates(0, 1):
+                    enough.add(architecture.kind)
+        return results
+
+    def _features_of(self, pair: Sequence[int]) -> dict[str, Tensor]:
+        """The features of two of the structures."""
+        features = {}
+        for pattern, x in self.features.items():
+            home = self.structure.batch(pattern).cpu()
+            features[key_of(pattern)] = torch.cat([x[home == number] for number in pair])
+        return features
+
+    def explain(self, one: int | None = None, other: int | None = None) -> str:
+        """Say in words what was decided, and why.
+
+        A pair that is told apart gets a witness: a colour with different counts, unfolded into what
+        its entries read. A pair that is not gets a list of larger architectures.
+
+        Args:
+            one: A structure. Default: a pair is chosen.
+            other: Another one.
+        """
+        return explained(self, one, other)
 
     def __str__(self) -> str:
         count, classes = len(self.classes), len(set(self.classes))
@@ -217,7 +288,7 @@ def expressivity(
     for reader in architecture.readers:
         _assert_plain([*reader.inputs, *reader.outputs])
     chosen = _features(architecture, batch, example.features, features)
-    return Expressivity(batch, architecture, refine(architecture, batch, chosen))
+    return Expressivity(batch, architecture, refine(architecture, batch, chosen), chosen)
 
 
 def _about(m: EquivariantMap, products: Sequence[str]) -> str:

@@ -27,6 +27,7 @@ class Refinement:
         states: The colours at the start and after every round.
         rounds: The round that made each state but the first.
         outputs: For every head of a network, its colours.
+        head_states: For every head, the colours after each of its rounds.
         num_layers: The number of layers after which nothing more is told apart; of a network, the
             number of its layers.
     """
@@ -35,6 +36,7 @@ class Refinement:
     rounds: tuple[Round, ...]
     outputs: tuple[tuple[Pattern, Colours], ...]
     num_layers: int
+    head_states: tuple[tuple[State, ...], ...] = ()
 
 
 def refine(
@@ -52,15 +54,16 @@ def refine(
             states.append(state)
     for one in architecture.rounds:
         states.append(next_state(one, states, structure))
-    outputs, most = [], 0
+    outputs, head_states, most = [], [], 0
     for head in architecture.heads:
         own = list(states)
         for one in head.rounds:
             own.append(next_state(one, own, structure))
         outputs.append((head.output, own[-1][head.output]))
+        head_states.append(tuple(own[len(states) :]))
         most = max(most, num_layers(head.rounds))
     count = num_layers(architecture.rounds) + most
-    return Refinement(tuple(states), architecture.rounds, tuple(outputs), count)
+    return Refinement(tuple(states), architecture.rounds, tuple(outputs), count, tuple(head_states))
 
 
 def num_layers(rounds: Sequence[Round]) -> int:
