@@ -57,3 +57,33 @@ def test_it_is_symmetric_and_positive_where_the_laplacian_is(two_cycles):
     right = (inverse(y) * x).sum(0)
     torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-5)
     assert bool(((x * inverse(x)).sum(0) > 0).all())
+
+
+def random_graph(seed):
+    """A graph with a few hubs, whose signs agree around all cycles or around few."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def drawn(low, high, count=1):
+        return torch.randint(low, high, (count,), generator=generator)
+
+    nodes = int(drawn(20, 200))
+    # the earlier a node, the more edges it has
+    pairs = {(int(v * torch.rand(1, generator=generator) ** 2), v) for v in range(1, nodes)}
+    more = zip(drawn(0, nodes, nodes).tolist(), drawn(0, nodes, nodes).tolist(), strict=True)
+    pairs |= {(min(pair), max(pair)) for pair in more if pair[0] != pair[1]}
+    edges = sorted(pairs)
+    gauge = 2 * drawn(0, 2, nodes) - 1
+    signs = [int(gauge[a] * gauge[b]) for a, b in edges]
+    if seed % 2:
+        signs[-1] = -signs[-1]
+    return laplacian(edges, signs, nodes)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_kernel_of_a_graph_with_hubs_has_the_dimension_of_the_definition(seed):
+    matrix = random_graph(seed)
+    sizes = torch.linalg.eigvalsh(matrix.to_dense())
+    inverse = Multilevel(matrix, torch.zeros(len(matrix), dtype=torch.long), 1)
+    assert inverse.nullity.tolist() == [int((sizes < 1e-9).sum())]
+    _, value = inverse.kernel()
+    assert float((matrix @ value.double()[:, None]).abs().max()) == 0

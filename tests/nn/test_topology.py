@@ -229,3 +229,11 @@ def test_graphs_that_are_recorded_say_that_holes_cannot_be(make):
 
 def test_layers_print_their_tensors():
     assert repr(HarmonicRanks(SETS, 4)) == "HarmonicRanks('i, {i j}, {i j k}', columns=4)"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_ranks_of_large_surfaces_whose_degrees_differ_much_are_betti_numbers(name):
+    # every round doubles the degrees of all old nodes
+    s = subdivide(surface(name), "stellar", 4)
+    assert s.num_entries("{i j}") > 256
+    assert ranks(s) == list(KINDS[name])

@@ -6,6 +6,9 @@ vector is nearly constant. The groups make a smaller Laplacian, which is treated
 
 Edges may have signs, as between faces whose orientations agree or not. A vector that varies slowly
 changes its sign along an edge with a positive entry, and so does a group.
+
+Smoothing makes entries of either sign between groups. So groups, signs and the kernel come from a
+second matrix for every level, the skeleton: that of the groups without any smoothing.
 """
 
 from __future__ import annotations
@@ -63,15 +66,17 @@ class Multilevel:
         strong = _STRONG
         self._levels: list[_GraphLevel] = []
         self._part = torch.arange(len(home), device=home.device)
+        plain = matrix
         while True:
-            graph = _Graph(matrix, _NULL * largest)
-            edges = graph.edges(strong)
+            graph, skeleton = _Graph(matrix, _NULL * largest), _Graph(plain, _NULL * largest)
+            edges = skeleton.edges(strong)
             if not len(edges):
-                edges = graph.edges(_WEAKEST)
+                edges = skeleton.edges(_WEAKEST)
             if not len(edges):
                 break
-            group, sign = graph.groups(edges, generator)
+            group, sign = skeleton.groups(edges, generator)
             spread = graph.smoothed(group, sign)
+            plain = skeleton.collected(group, sign)
             collect = spread.t().coalesce()
             steps = torch.where(graph.is_null, 0, _DAMPING / graph.sums)
             parts = (csr_matrix(part.float()) for part in (matrix, collect, spread))
@@ -80,9 +85,9 @@ class Multilevel:
             home = home.new_zeros(len(collect)).index_copy_(0, group, home)
             matrix = _product(collect, _product(matrix, spread))
             strong /= 2
-        self._inverse = graph.inverse.float()[:, None]
-        self._is_null = graph.is_null
-        self.nullity = torch.bincount(home[graph.is_null], minlength=num_structures)
+        self._inverse = torch.where(skeleton.is_null, 0, graph.inverse).float()[:, None]
+        self._is_null = skeleton.is_null
+        self.nullity = torch.bincount(home[skeleton.is_null], minlength=num_structures)
 
     def __call__(self, residual: Tensor) -> Tensor:
         """Return the correction for a residual, (nodes, channels) both."""
@@ -184,6 +189,12 @@ class _Graph:
             edge = edge[node]
             sign[node] = sign[column[edge]] * agrees[edge]
             group[node] = group[column[edge]]
+
+    def collected(self, group: Tensor, sign: Tensor) -> Tensor:
+        """Return the matrix between groups, without smoothing."""
+        signs = sign[self.row] * sign[self.column]
+        count = int(group.max()) + 1
+        return coo_matrix(group[self.row], group[self.column], self.values * signs, (count, count))
 
     def smoothed(self, group: Tensor, sign: Tensor) -> Tensor:
         """Return the matrix that spreads values of groups to nodes, (nodes, groups).
