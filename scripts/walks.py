@@ -4,7 +4,7 @@
 
 A walk lists the Python functions of this library that are called, once each; calls are counted
 too. Lambdas count as functions, and so do comprehensions where Python makes functions of them
-(before 3.12). A crossing is a call from a function of one package to a function of another package.
+(before 3.12, but for generators). Those with a name are what a reader opens one by one. A crossing is a call from a function of one package to a function of another package.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from incidence.cli import main as incidence_command
 
 PACKAGE = Path(inc.__file__).parent
 SMALL = ("--epochs", "2", "--batch-size", "8", "--hidden", "8", "--depth", "1")
-HEADER = f"{'walk':44} {'functions':>9} {'calls':>7} {'files':>6} {'crossings':>10}"
+HEADER = (
+    f"{'walk':44} {'functions':>9} {'with a name':>12} {'calls':>7} {'files':>6} {'crossings':>10}"
+)
 
 
 @dataclass
@@ -54,11 +56,16 @@ class Walk:
         self.calls += 1
         self.crossings += package != _package_of_caller(frame)
 
+    @property
+    def num_named(self) -> int:
+        """How many of the functions have a name: no lambdas, and no comprehensions."""
+        return sum(not code.co_name.startswith("<") for code in self.functions)
+
     def row(self, name: str) -> str:
         """Return one line of the table."""
         return (
-            f"{name:44} {len(self.functions):9} {self.calls:7} {len(self.files):6}"
-            f" {self.crossings:10}"
+            f"{name:44} {len(self.functions):9} {self.num_named:12} {self.calls:7}"
+            f" {len(self.files):6} {self.crossings:10}"
         )
 
 
