@@ -4,7 +4,8 @@
 
 A walk lists the Python functions of this library that are called, once each; calls are counted
 too. Lambdas count as functions, and so do comprehensions where Python makes functions of them
-(before 3.12, but for generators). Those with a name are what a reader opens one by one. A crossing is a call from a function of one package to a function of another package.
+(before 3.12, but for generators). Those with a name are what a reader opens one by one. A crossing
+is a call from a function of one package to a function of another package.
 """
 
 from __future__ import annotations

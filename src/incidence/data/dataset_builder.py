@@ -39,7 +39,7 @@ _MOST_CLASSES = 1 << 16  # a network gives a number for each class
 
 @dataclass(frozen=True)
 class DataRequest:
-    """What a user asked for, beside the data itself.
+    """The options of a user for a data set, beside the data itself.
 
     Attributes:
         source: What messages call the data: a path, or `the DataFrame`.
@@ -158,7 +158,7 @@ def build(
     """Return the data set of some records.
 
     Args:
-        request: What the user asked for.
+        request: The options of the user.
         records: The records.
         reader: The name of the reader that read them.
         task: What is to be predicted.
@@ -207,7 +207,7 @@ def from_records(
     A property `split` defines the parts, unless they are given.
 
     Args:
-        request: What the user asked for.
+        request: The options of the user.
         records: The records.
         reader: The name of the reader that read them.
         used: Returns which properties are no targets.

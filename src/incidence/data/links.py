@@ -209,7 +209,7 @@ def _node_text(sort: str, pattern: Pattern) -> str:
 def absent_links(rows: Structure, count: int, generator: torch.Generator) -> list[list[int]]:
     """Draw links that do not exist, each once, with as many nodes as those that do.
 
-    There may be fewer than asked for, if nearly all links exist.
+    There may be fewer if nearly all links exist.
 
     Args:
         rows: A structure with one tensor, `rows=...`.

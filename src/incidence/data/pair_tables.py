@@ -124,7 +124,7 @@ def from_rating_tables(
     Args:
         table: The table of ratings.
         others: Further tables by name.
-        request: What the user asked for.
+        request: The options of the user.
 
     Raises:
         IncidenceError: It is not clear which columns have the keys and the number, or what another

@@ -225,7 +225,7 @@ class Mean(LinearAggregation):
     def scale(self, sums: Tensor, bags: Bags, level: int, out: Tensor | None = None) -> Tensor:
         out = torch.empty_like(sums) if out is None else out
         num_slots = bags.num_slots[level]
-        shape = -1, num_slots, sums.shape[1] // num_slots
+        shape = -1, num_slots, sums.shape[1] // num_slots  # (keys, slots, channels)
         torch.div(sums.view(shape), bags.sizes(level), out=out.view(shape))
         return out
 
@@ -279,6 +279,7 @@ class _FactoredAggregation(Aggregation):
 
     def add_adjoint(self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, bags: Bags) -> None:
         channels = x.shape[1]
+        # (bags, channels)
         statistic = torch.cat([level.view(-1, channels) for level in pooled.levels])
         factors = self._factors(grad, statistic, pooled.kept, bags)
         table = torch.cat([factor.to(x.dtype) for factor in factors], dim=1)  # (bags, 2 x channels)
@@ -361,7 +362,7 @@ class Extremum(_FactoredAggregation):
         return self._best(entries, [1])
 
     def _reduce_and_keep(self, entries: Tensor) -> tuple[Tensor, Tensor]:
-        best = self.reduce(entries)
+        best = self.reduce(entries)  # (bags, channels)
         return best, entries.eq_(best[:, None]).sum(1)  # and how many share it
 
     def _factors(
@@ -375,7 +376,7 @@ class Extremum(_FactoredAggregation):
     def _from_nodes(self, others: Tensor, kept: Tensor, bags: Bags) -> tuple[Tensor, Tensor] | None:
         if bags.num_structures != 1 or bags.node_slots is None or not bags.num_rows:
             return None
-        counts = bags.of_others.ptr.diff()[:, None]
+        counts = bags.of_others.ptr.diff()[:, None]  # (other bags, 1)
         of_slots = [self._at_slot(others, kept, counts, slot, bags) for slot in bags.node_slots]
         whole, ties = (torch.cat(parts) for parts in zip(*of_slots, strict=True))
         return whole, ties
@@ -424,8 +425,8 @@ class Std(_FactoredAggregation):
         return Pooled(bags.by_level(variance.sqrt_().to(x.dtype)), mean)
 
     def _reduce_and_keep(self, entries: Tensor) -> tuple[Tensor, Tensor]:
-        first = entries[:, :1].clone()
-        mean = entries.sub_(first).mean(1)
+        first = entries[:, :1].clone()  # (bags, 1, channels)
+        mean = entries.sub_(first).mean(1)  # (bags, channels)
         return entries.sub_(mean[:, None]).square_().mean(1).sqrt_(), mean + first[:, 0]
 
     def _factors(
@@ -433,6 +434,7 @@ class Std(_FactoredAggregation):
     ) -> tuple[Tensor, Tensor]:
         levels = range(len(bags.num_slots))
         sizes = torch.cat([bags.sizes(level).view(-1, 1) for level in levels])  # (bags, 1)
+        # (bags, channels): d std / d x = (x - mean) / (n std)
         scale = statistic * sizes.to(statistic.dtype)
         return kept, torch.where(scale > 0, grad / scale.masked_fill(scale == 0, 1), 0)
 

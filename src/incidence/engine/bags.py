@@ -62,11 +62,11 @@ class Lists(NamedTuple):
 
     def by_length(self) -> ListsByLength:
         """Return the lists sorted by length: lists of one length are a table."""
-        lengths = group(self.ptr.diff())
+        lengths = group(self.ptr.diff())  # by length: which lists
         if len(lengths) == 1:
             [(length, lists)] = lengths
             return [(None, self.members.view(len(lists), length))]
-        starts = self.ptr.long()
+        starts = self.ptr.long()  # indices must be long to be added to
         return [
             # (lists, 1) + (length,) -> (lists, length)
             (lists, self.members[starts[lists, None] + torch.arange(length, device=lists.device)])
@@ -142,8 +142,8 @@ class Bags:
         """Return the sum of the rows of every bag, by level: (keys, slots x channels) each."""
         if self.num_rows <= _FEW or self.num_structures > 1:
             return self.by_level(bag_sum(x, *self.of_bags))
-        others = bag_sum(x, *self.of_others)
-        whole = self._structure_sums(x, others).view(1, -1)
+        others = bag_sum(x, *self.of_others)  # (other bags, channels)
+        whole = self._structure_sums(x, others).view(1, -1)  # (1, slots x channels)
         return [whole, *self.by_level(others, first=1)]
 
     def pool_all(self, x: Tensor) -> list[Tensor]:
@@ -171,7 +171,7 @@ class Bags:
         """
         wide = wide_of(x.dtype)
         if self.num_slots[0] == 1 and self.of_rows.signs is None:
-            return x.sum(0, keepdim=True, dtype=wide).to(x.dtype)
+            return x.sum(0, keepdim=True, dtype=wide).to(x.dtype)  # (1, channels)
         if self.node_slots is None or x.dtype != wide:
             return bag_sum(x, *self.of_structures)
         return torch.stack(
@@ -187,8 +187,9 @@ class Bags:
         """
         first = self.level_ptr[1]
         start, stop = (self.level_ptr[level] - first for level in (slot.level, slot.level + 1))
+        # (nodes, slots, channels)
         keys = others[start:stop].view(-1, self.num_slots[slot.level], others.shape[1])
-        return keys[:, slot.slot]
+        return keys[:, slot.slot]  # (nodes, channels)
 
     @property
     def of_structures(self) -> Lists:
@@ -220,7 +221,7 @@ class Bags:
             # a structure is used in training later: nothing it caches is an inference tensor
             with torch.inference_mode(False):
                 ptr = self.of_bags.ptr[self.level_ptr[level] : self.level_ptr[level + 1] + 1]
-                counts = ptr.diff().clamp_(min=1).float()
+                counts = ptr.diff().clamp_(min=1).float()  # (bags of the level,)
                 self._sizes[level] = counts.view(-1, self.num_slots[level], 1)
         return self._sizes[level]
 
@@ -256,8 +257,8 @@ def range_bags(counts: Array, device: torch.device) -> Bags:
         device: Where the lists go.
     """
     total, num_structures = int(counts.sum()), len(counts)
-    ptr = np.concatenate([[0], counts.cumsum()])
-    homes = np.arange(num_structures).repeat(counts)
+    ptr = np.concatenate([[0], counts.cumsum()])  # (structures + 1,)
+    homes = np.arange(num_structures).repeat(counts)  # (rows,): the only bag of every row
     rows = np.arange(total + 1)
     dtype = np.int32 if are_short(total, num_structures) else np.int64
 
@@ -300,7 +301,7 @@ def bag_sum(x: Tensor, members: Tensor, ptr: Tensor, weights: Tensor | None = No
     step = max(1, _BLOCK // max(1, x.shape[1]))
     for start in range(0, len(members), step):
         part = slice(start, start + step)
-        rows = x.index_select(0, members[part]).to(wide)
+        rows = x.index_select(0, members[part]).to(wide)  # (members of the part, channels)
         if weights is not None:
             rows = rows * weights[part, None]
         out.index_add_(0, bags[part], rows)
@@ -322,7 +323,8 @@ def transposed_product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tenso
     if length < _LEAST_CHUNK:
         return torch.mm(a.t(), b, out=out)
     head = length * _CHUNKS
-    left, right = (m[:head].view(_CHUNKS, length, -1) for m in (a, b))
+    left, right = (m[:head].view(_CHUNKS, length, -1) for m in (a, b))  # (chunks, rows, columns)
+    # (columns of a, columns of b)
     product = torch.sum(torch.bmm(left.transpose(1, 2), right), 0, out=out)
     return product.addmm_(a[head:].t(), b[head:]) if head < a.shape[0] else product
 

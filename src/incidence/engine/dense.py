@@ -83,7 +83,7 @@ def _mask(orbit: DenseOrbit, shape: tuple[int, ...], device: torch.device) -> Te
     for p, q in combinations(range(len(shape)), 2):
         if orbit.sorts[p] == orbit.sorts[q]:
             is_fine = is_fine & (_axis(shape, p, device) != _axis(shape, q, device))
-    return is_fine.expand(1, *shape, 1)
+    return is_fine.expand(1, *shape, 1)  # [1, N, .., N, 1]
 
 
 def _axis(shape: tuple[int, ...], p: int, device: torch.device) -> Tensor:
@@ -156,6 +156,7 @@ class DenseBags:
         """The sum over the entries of every bag, of their values or of others that are 0 where
         there is no entry.
         """
+        # [batch, matched nodes, channels]
         total = _reduce(self._filled if values is None else values, self.axes)
         return total / self.repeats if self.repeats > 1 else total
 
@@ -185,7 +186,7 @@ class DenseBags:
                     _axis(shape, p, is_first.device) < _axis(shape, q, is_first.device)
                 )
         kept = [axis for axis in range(1, 1 + len(shape)) if axis not in self.axes]
-        order = [0, *kept, *self.axes, 1 + len(shape)]
+        order = [0, *kept, *self.axes, 1 + len(shape)]  # batch, matched nodes, others, channels
         sizes = [shape[axis - 1] for axis in kept]
         values = self._filled.permute(order)
         # [batch, kept nodes, others, channels]
@@ -296,7 +297,7 @@ def spread(
     for labels in sorted(by_class, key=lambda labels: (len(labels), labels)):
         part = by_class[labels]
         total = total.add_(part) if list(total.shape) == list(shape) else total + part
-    return total.expand(*shape)
+    return total.expand(*shape)  # axes of size 1 are those of nodes that no term has
 
 
 def _add(sums: dict[tuple[int, ...], Tensor], key: tuple[int, ...], value: Tensor) -> None:

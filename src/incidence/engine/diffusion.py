@@ -39,8 +39,8 @@ class Neighbourhoods:
         """The weights of some incidences."""
         others = (lists.entry_ptr.diff() - 1).to(dtype)[:, None]
         share = torch.where(others > 0, 1 / others.clamp(min=1), 0)
-        own = bag_sum(share, lists.entries, lists.node_ptr)
-        count = bag_sum((share > 0).to(dtype), lists.entries, lists.node_ptr)
+        own = bag_sum(share, lists.entries, lists.node_ptr)  # (nodes, 1)
+        count = bag_sum((share > 0).to(dtype), lists.entries, lists.node_ptr)  # (nodes, 1)
         return Neighbourhoods(lists, share, own, torch.where(count > 0, 1 / count.clamp(min=1), 0))
 
     def others(self, x: Tensor) -> Tensor:
@@ -49,6 +49,7 @@ class Neighbourhoods:
         """
         # (entries, channels)
         of_entries = bag_sum(x, self.lists.nodes, self.lists.entry_ptr) * self.share
+        # without the node itself
         return bag_sum(of_entries, self.lists.entries, self.lists.node_ptr) - self.own * x
 
 

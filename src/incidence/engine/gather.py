@@ -63,7 +63,7 @@ class PartnerTerm:
         sources, signs = self.partners.sources, self.partners.signs
         if sources is None:
             return self.x[part]
-        read = self.x.index_select(0, sources[part])
+        read = self.x.index_select(0, sources[part])  # (pairs of the part, channels)
         return read if signs is None else read.mul_(signs[part, None])
 
     def pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
@@ -104,6 +104,7 @@ def read_rows(z: Tensor, bags: Bags, terms: Sequence[PartnerTerm]) -> Tensor:
     Returns:
         The rows, (rows, channels).
     """
+    # the others are few pairs, added at the end
     of_all = [term for term in terms if term.is_for_all]
     num_rows, channels = bags.num_rows, z.shape[1]
     if num_rows * channels <= _BLOCK:
@@ -117,16 +118,16 @@ def read_rows(z: Tensor, bags: Bags, terms: Sequence[PartnerTerm]) -> Tensor:
     for term in terms:
         if not term.is_for_all:
             for rows, read in term.pairs():
-                y.index_add_(0, rows, read @ term.matrix)
+                y.index_add_(0, rows, read @ term.matrix)  # (pairs, out) into (rows, out)
     return y
 
 
 def _blocks(z: Tensor, bags: Bags) -> Iterator[tuple[int, int, Tensor]]:
     """Yield the rows in blocks: from, to, and the sums of their bags."""
     members, ptr, signs = bags.of_rows
-    step = max(1, _BLOCK // z.shape[1])
+    step = max(1, _BLOCK // z.shape[1])  # rows of a block
     starts = [*range(0, bags.num_rows, step), bags.num_rows]
-    ends = ptr[starts].tolist()
+    ends = ptr[starts].tolist()  # one copy to the host for all blocks
     for a, b, start, stop in zip(starts, starts[1:], ends, ends[1:], strict=False):
         own = None if signs is None else signs[start:stop]
         yield a, b, bag_sum(z, members[start:stop], ptr[a : b + 1] - start, own)

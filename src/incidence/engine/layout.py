@@ -72,7 +72,7 @@ class TensorLayout:
             # entries with an odd class have no key that leaves it out, not even the empty key
             num_words = len(self.words(orbit, level)) if level in own else 0
             if num_words:
-                slots[orbit] = range(start, start + num_words)
+                slots[orbit] = range(start, start + num_words)  # orbits of a level side by side
                 start += num_words
         return slots
 
@@ -181,6 +181,7 @@ class MapLayout:
 def layout_of(m: EquivariantMap) -> MapLayout:
     """Return the layout of a map."""
     sources, targets = _orbits(m.inputs), _orbits(m.outputs)
+    # everybody has the empty key
     levels_in: dict[OrbitRef, set[Level]] = {ref: {()} for ref in sources}
     levels_out: dict[OrbitRef, set[Level]] = {ref: {()} for ref in targets}
     aligned = []
@@ -189,7 +190,7 @@ def layout_of(m: EquivariantMap) -> MapLayout:
         if _is_aligned(m, s, t):
             shared -= {_all_nodes(source)}  # partners replace this level
             aligned.append((s, t))
-        levels_in[s] |= shared
+        levels_in[s] |= shared  # levels of no operation are not listed
         levels_out[t] |= shared
     # another pair of orbits may need the level of all nodes on both sides: then it is used
     partners = tuple(

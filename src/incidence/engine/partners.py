@@ -163,11 +163,11 @@ def _sorted_partners(
     overlap: Matrix, columns: Sequence[Tensor], home: Tensor, num_structures: int
 ) -> Partners:
     """Return partners from pairs (targets, sources[, signs]) in any order."""
-    order = _ascending(columns[0], len(home))
+    order = _ascending(columns[0], len(home))  # by target: rows read block by block
     targets, sources, *signs = (column[order] for column in columns)
     rows = torch.arange(len(home), device=home.device)
-    is_full = torch.equal(targets, rows)
-    homes = home if is_full else home[targets]
+    is_full = torch.equal(targets, rows)  # then the rows need no list
+    homes = home if is_full else home[targets]  # (pairs,): the structure of each
     dtype = torch.int32 if are_short(len(home)) else torch.long
     return Partners(
         len(home),
@@ -191,7 +191,7 @@ def _pair_signs(
     odd = torch.tensor([c.is_odd for c in classes], device=sources.device)
     # (pairs, nodes)
     u, w = (labels[bucket.nodes[entries].argsort(dim=1)] for entries in (sources, targets))
-    is_reversed = bucket.signs[sources] != bucket.signs[targets]
+    is_reversed = bucket.signs[sources] != bucket.signs[targets]  # (pairs,)
     for q, r in combinations(range(u.shape[1]), 2):
         for one, other in ((u, w), (w, u)):
             is_reversed ^= (one[:, q] == one[:, r]) & odd[one[:, q]] & (other[:, q] > other[:, r])
@@ -214,6 +214,7 @@ def reads_once(overlap: Matrix) -> bool:
 def _ascending(values: Tensor, bound: int) -> Tensor:
     """Return the order in which values ascend; without a sort where all differ."""
     numbers = torch.arange(len(values), device=values.device)
+    # the last position of every value
     place = torch.full((bound,), -1, device=values.device).index_copy_(0, values, numbers)
-    order = place[place >= 0]
+    order = place[place >= 0]  # shorter if some value occurs twice
     return order if len(order) == len(values) else values.sort(stable=True)[1]

@@ -73,7 +73,7 @@ def level_lists(bags: Bags) -> Iterator[LevelLists]:
     """Yield the lists of every level of a tensor."""
     members, ptr, signs = bags.of_bags
     counts = ptr.diff().long()
-    numbers = bag_numbers(ptr, len(members))
+    numbers = bag_numbers(ptr, len(members))  # (reads,): the bag of every member
     for level, (first, last) in enumerate(zip(bags.level_ptr, bags.level_ptr[1:], strict=False)):
         reads = slice(bags.reads_ptr[level], bags.reads_ptr[level + 1])
         sizes = counts[first:last].view(-1, max(1, bags.num_slots[level]))  # (keys, slots)
@@ -141,6 +141,7 @@ def _mean(taken: Tensor, lists: LevelLists) -> Tensor:
 
 def _extremum(taken: Tensor, lists: LevelLists, how: str, worst: float) -> Tensor:
     start = taken.new_full((lists.sizes.numel(), taken.shape[1]), worst)
+    # (bags, channels)
     best = start.scatter_reduce(0, lists.bags[:, None].expand(-1, taken.shape[1]), taken, how)
     return torch.where(lists.sizes.view(-1, 1) > 0, best, torch.zeros_like(best))
 
@@ -154,7 +155,7 @@ def _min(taken: Tensor, lists: LevelLists) -> Tensor:
 
 
 def _std(taken: Tensor, lists: LevelLists) -> Tensor:
-    centred = taken - _mean(taken, lists).index_select(0, lists.bags)
+    centred = taken - _mean(taken, lists).index_select(0, lists.bags)  # (pairs, channels)
     variance = _mean(centred * centred, lists)
     is_flat = variance == 0  # there the square root has no derivative
     deviation = torch.where(is_flat, torch.ones_like(variance), variance).sqrt()
@@ -188,6 +189,7 @@ def assert_plain(aggregations: Sequence[Aggregation]) -> None:
 def pool_level(x: Tensor, lists: LevelLists, aggregation: str) -> Tensor:
     """Return the rows of the bags of one level, slots side by side: (keys, slots x channels)."""
     pooled = PLAIN[aggregation](_taken(x, lists), lists)  # (bags, channels)
+    # (keys, slots x channels)
     return pooled.view(lists.sizes.shape[0], lists.sizes.shape[1] * x.shape[1])
 
 
@@ -234,12 +236,12 @@ def plain_layer(
             if not level and bias is not None:  # every row whose orbit has a bias reads one
                 terms.append(bias.flatten().expand(lists.sizes.shape[0], -1))
             if terms:
-                z = sum(terms[1:], terms[0]).reshape(lists.sizes.numel(), width)
+                z = sum(terms[1:], terms[0]).reshape(lists.sizes.numel(), width)  # (bags, out)
                 y = y.index_add(0, lists.rows, _read(z, lists))
         ys.append(y)
     for p in products.of_partners:
         matrix = sum((matrices[k] for k in p.matrices[1:]), matrices[p.matrices[0]])
-        read = xs[p.source] @ matrix
+        read = xs[p.source] @ matrix  # (rows, out)
         pairs = partners.get(p.key)
         if pairs is None:
             ys[p.target] = ys[p.target] + read

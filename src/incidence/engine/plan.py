@@ -133,6 +133,7 @@ class Plan(Batchable):
         spaces = [self.num_keys, *self.num_entries[:, None]]
         for tensor, bags in zip(self.layout.tensors, self.bags, strict=True):
             levels = [self.layout.levels.index(level) for level in tensor.levels]
+            # (levels, structures)
             num_bags = self.num_keys[levels] * np.array(tensor.num_slots)[:, None]
             spaces += [num_bags, bags.num_reads.sum(axis=0, keepdims=True), bags.num_reads]
         return [*spaces, *(partners.counts[None] for partners in self.partners.values())]
@@ -232,7 +233,9 @@ def build_plan(layout: MapLayout, structure: StructureData) -> Plan:
         classes = layout.patterns[bucket.ref.tensor].orbits[bucket.ref.orbit].classes
         for level in sorted(wanted[bucket.ref]):
             bucket.keys[level] = _keys(bucket, classes, level, layout.map.max_overlap)
+    # (levels, structures)
     num_keys = np.stack([_number_keys(structure, level, keyed) for level in layout.levels])
+    # (patterns, structures)
     num_entries = np.stack([structure._lengths_of(p) for p in layout.patterns])
     bags = []
     for tensor in layout.tensors:
@@ -371,6 +374,7 @@ def _keys(bucket: _BucketKeys, classes: Sequence[Class], level: Level, max_overl
     kinds = {tuple(sorted(word)) for word in known}  # how many nodes of each class a key may have
     places = combinations(range(len(labels)), len(level))
     subsets = [s for s in places if tuple(labels[p] for p in s) in kinds]
+    # (keys each, nodes of a key)
     chosen = torch.tensor(subsets, dtype=torch.long, device=device).view(-1, len(level))
     keys = nodes[:, chosen]  # (entries, keys each, nodes)
     label = torch.tensor(labels, dtype=torch.long, device=device)[chosen].expand_as(keys)
@@ -381,7 +385,9 @@ def _keys(bucket: _BucketKeys, classes: Sequence[Class], level: Level, max_overl
     which = torch.zeros_like(keys[:, :, 0])
     if len(known) > 1:
         codes = torch.tensor([_number(word, len(classes)) for word in known], device=device)
+        # (entries, keys each): the word as a number
         own = code(label.unbind(2), [len(classes)] * len(level))[0]
+        # (entries, keys each): the number of the word
         which = torch.searchsorted(codes, own.contiguous())
     sizes = bucket.arranged.bucket.sizes
     signs = [_sign(sizes, classes, subset) for subset in subsets]
@@ -432,6 +438,7 @@ def _number_keys(structure: StructureData, level: Level, buckets: Sequence[_Buck
         [no_entries(len(level), structure.device).T, *(k.reshape(-1, len(level)) for k in keys)]
     )
     ranks, count = rank(code(flat.unbind(1), [structure.total_nodes] * len(level))[0])
+    # (keys,): the structure of each
     owner = torch.empty(count, dtype=torch.long, device=structure.device)
     parts = ranks.split([k.shape[0] * k.shape[1] for k in keys])
     for bucket, numbers in zip(members, parts, strict=True):
@@ -489,10 +496,11 @@ def _bag_table(bucket: _BucketKeys, tensor: TensorLayout, level_ptr: Sequence[in
         first = level_ptr[at] + slots.start
         if level:
             keys, within = bucket.numbers[level], bucket.keys[level].words
-            columns.append(keys * tensor.num_slots[at] + within + first)
+            columns.append(keys * tensor.num_slots[at] + within + first)  # (entries, keys each)
         else:
+            # (entries, 1): the empty key is the structure
             columns.append(bucket.home[:, None] * tensor.num_slots[at] + first)
-    return torch.cat(columns, dim=1)
+    return torch.cat(columns, dim=1)  # (entries, bags each)
 
 
 def _sign_table(bucket: _BucketKeys, tensor: TensorLayout) -> Tensor:
@@ -506,7 +514,7 @@ def _sign_table(bucket: _BucketKeys, tensor: TensorLayout) -> Tensor:
     orientation = bucket.arranged.bucket.signs
     if orientation is None:
         return of_keys.expand(len(bucket.rows), -1)
-    return orientation[:, None] * of_keys
+    return orientation[:, None] * of_keys  # (entries, bags each)
 
 
 def _by_row(
@@ -531,7 +539,7 @@ def _by_row(
     widths = torch.zeros(num_rows, dtype=torch.long, device=device)
     for bucket, table in zip(buckets, tables, strict=True):
         widths[bucket.rows] = table.shape[1]
-    starts = ranges(widths)
+    starts = ranges(widths)  # where the numbers of every row start
     numbers = torch.empty(int(starts[-1]), dtype=dtype, device=device)
     for bucket, table in zip(buckets, tables, strict=True):
         places = starts[bucket.rows, None] + torch.arange(table.shape[1], device=device)
@@ -543,7 +551,7 @@ def _transposed(of_rows: Lists, widths: Tensor, level_ptr: Sequence[int]) -> Lis
     """Return the rows of every bag from the bags of every row."""
     bags, _, signs = of_rows
     numbers = torch.arange(len(widths), dtype=bags.dtype, device=bags.device)
-    rows = torch.repeat_interleave(numbers, widths)
+    rows = torch.repeat_interleave(numbers, widths)  # (reads,)
     if signs is not None:
         rows = 2 * rows.long() + (signs < 0)  # the sign goes along as the last bit
     # bags of structures come first, and are often in order already
@@ -558,6 +566,7 @@ def _transposed(of_rows: Lists, widths: Tensor, level_ptr: Sequence[int]) -> Lis
 
 def _ordered(values: Tensor, by: Tensor) -> Tensor:
     """Return values by ascending keys; as they are where keys ascend already."""
+    # a sort takes several times as long as this look
     is_ascending = bool((by[1:] >= by[:-1]).all())
     return values if is_ascending else values[by.sort(stable=True)[1]]
 

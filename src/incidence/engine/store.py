@@ -89,7 +89,7 @@ class Batchable(ABC):
         """
         spaces = self.spaces()
         first_kinds = starts_of(np.array([len(space) for space in spaces]))
-        stays = sum(map(len, spaces))
+        stays = sum(map(len, spaces))  # the kind after all others
         values, counted = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
         for listed in self.lists():
             numbers = listed.values.cpu().numpy()
@@ -193,17 +193,21 @@ class PlanStore(Generic[P]):
         sizes, origins, places = (
             table.take(closed, axis=1) for table in (self._sizes, self._origins, self._places)
         )
+        # (kinds, structures): how far the things of each have moved
         shifts = self._starts(sizes) - origins
         shifts[-2:] = 0  # numbers that stay
-        lengths = sizes.take(self._pieces, axis=0).ravel()
+        lengths = sizes.take(self._pieces, axis=0).ravel()  # (pieces x structures,)
+        # (numbers of the batch,): where each stands in the store
         at = spans(places.ravel(), lengths)
         values = self._values.take(at, mode="clip")  # twice as fast as with a check of bounds
         moved = self._counted.take(at, mode="clip") * len(closed)
         moved += np.tile(np.arange(len(closed)), len(places)).repeat(lengths)
         values += shifts.astype(values.dtype).ravel().take(moved, mode="clip")
         totals = sizes.sum(axis=1).tolist()
+        # the length of every list
         parts = [sum(totals[kind] for kind in kinds) for kinds in self._list_pieces]
         tensors = torch.from_numpy(values).to(self._first.device).split_with_sizes(parts)
+        # without the two further kinds, and the closing structure
         spaces = np.split(sizes[:-2, :-1], np.cumsum(self._num_kinds)[:-1])
         return self._first.remade(spaces, iter(tensors))
 

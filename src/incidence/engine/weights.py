@@ -150,6 +150,7 @@ class Products:
         self.layout, self.weights = layout_of(weights.map), weights
         self.tables: list[_Table] = []
         self.of_levels = list(self._level_products(len(keeps_entry)))
+        # backward and forward go through products by target, and by source
         self.into = [
             [
                 [p for p in self.of_levels if (p.target, p.target_level) == (t, level)]
@@ -203,7 +204,7 @@ class Products:
         (s, i), (t, j) = of_source, of_target
         source, target = self.layout.inputs[s], self.layout.outputs[t]
         level = source.levels[i]
-        rows = np.full((source.num_slots[i], target.num_slots[j]), -1)
+        rows = np.full((source.num_slots[i], target.num_slots[j]), -1)  # (slots, slots)
         signs = np.ones_like(rows)
         for (one, us), (other, ws) in product(source.slots[i].items(), target.slots[j].items()):
             classes = source.pattern.orbits[one].classes, target.pattern.orbits[other].classes
@@ -224,6 +225,7 @@ class Products:
         for s, t in self.layout.partners:
             weight = self.weights.pairs.index((s.tensor, t.tensor))
             by_aggr = [self.weights.rows(s, t, aggr) for aggr in keeping]
+            # an operation that matches so many nodes needs no key
             size = self.layout.map.inputs[s.tensor].orbits[s.orbit].size
             ref = self.layout.pattern_ref(s)
             matched = dict.fromkeys(
@@ -270,6 +272,7 @@ class Matrices:
         ]
         self.groups = []
         for width in dict.fromkeys(num_out):
+            # they are gathered together
             weights = [k for k, (_, t) in enumerate(pairs) if num_out[t] == width]
             numbers = [k for k, table in enumerate(products.tables) if table.weight in weights]
             lengths = [rows_of(pairs[k]) * num_in[pairs[k][0]] for k in weights]
@@ -286,6 +289,7 @@ class Matrices:
         """Return the matrices, (slots x in, slots x out) each, from the weights."""
         matrices: dict[int, Tensor] = {}
         for members, numbers, blocks in self.groups:
+            # (operations x in, out) each
             parts = [weights[k].reshape(-1, weights[k].shape[-1]) for k in members]
             matrices.update(self._split(blocks.gather(parts), numbers, blocks))
         return [matrices[k] for k in range(len(self._shapes))]
@@ -352,12 +356,14 @@ class _Blocks:
             channels = np.arange(width)[:, None]  # (in, 1)
             blocks = table.rows[:, None, :]  # (slots, 1, slots)
             sources = first[table.weight] + blocks * width + channels  # (slots, in, slots)
+            # row `total` is the row of zeros
             parts.append(np.where(blocks < 0, total, sources).ravel())
             signs.append(np.repeat(table.signs[:, None, :], width, axis=1).ravel())
         self.lengths = [len(part) for part in parts[1:]]
         self.num_rows = sum(self.lengths)
         rows = torch.from_numpy(np.concatenate(parts))
         ptr = ranges(torch.bincount(rows, minlength=total))[: total + 1]
+        # the transpose; rows of zeros come last and are cut off
         members = rows.sort(stable=True)[1][: int(ptr[-1])]
         all_signs = np.concatenate(signs)
         row_signs = None
@@ -379,11 +385,11 @@ class _Blocks:
         rows = concatenated(parts)
         if self._is_plain:
             return rows
-        blocks = rows.index_select(0, self.weight_rows)
+        blocks = rows.index_select(0, self.weight_rows)  # (rows of blocks, out)
         return blocks if self.row_signs is None else blocks.mul_(self.row_signs[:, None])
 
     def scatter(self, rows: Tensor) -> Tensor:
         """Return the gradients of the rows of the weights: sums over where each row stands."""
         if self._is_plain:
             return rows
-        return bag_sum(rows, self.members, self.ptr, self.member_signs)
+        return bag_sum(rows, self.members, self.ptr, self.member_signs)  # (rows of weights, out)

@@ -118,11 +118,13 @@ class Attention(Planned):
         self.edge = None if edge_channels is None else linear(edge_channels, self.heads)
         self.out = linear(self.out_channels, self.out_channels)
         self.dropout = Dropout(dropout)
+        # the scores at the links, and the weighted values at those who look
         self._texts = (
             f"{self.queries}, {self.values} -> {self.pattern}",
             f"{self.pattern}, {self.values} -> {self.queries}",
         )
         self._keys = [key_of(p) for p in widths]
+        # where queries, values and links stand among the inputs; -1 without features of links
         self._places = [
             list(widths).index(p) if p in widths else -1
             for p in (self.queries, self.values, self.pattern)
@@ -144,11 +146,12 @@ class Attention(Planned):
         scores = linked(self._texts[0], [q / sqrt(q.shape[2]), k], structure, (self.heads, 1))[
             :, :, 0
         ]
-        scores = scores if self.edge is None else scores + self.edge(at_edges)
+        scores = scores if self.edge is None else scores + self.edge(at_edges)  # (entries, heads)
+        # (entries, heads): the weights of what an entry looks at sum to 1
         weights = self.dropout(softmax(scores, str(self.pattern), self.over, structure), structure)
         # (entries, heads, channels of a head)
         y = linked(self._texts[1], [weights[:, :, None].to(v.dtype), v], structure)
-        found: Tensor = self.out(y.flatten(1))
+        found: Tensor = self.out(y.flatten(1))  # (queries, out)
         return found
 
     def _features(self, x: Values, structure: Structure) -> list[Tensor]:

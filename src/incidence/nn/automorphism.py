@@ -119,6 +119,7 @@ class AutomorphismLinear(Transferable, nn.Module):
                 self.weight_name(s, t), nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
             )
         for t, channels in enumerate(self.out_channels):
+            # orbits of entries
             rows = int(self.entry_orbits[t].max()) + 1 if len(self.entry_orbits[t]) else 0
             value = (
                 nn.Parameter(torch.empty(rows, channels, device=device, dtype=dtype))
@@ -142,7 +143,9 @@ class AutomorphismLinear(Transferable, nn.Module):
         """
         with torch.no_grad():
             for (s, t), orbits in self.pair_orbits.items():
+                # the orbit of the output entry, (orbits of pairs,)
                 home = self.entry_orbits[t][orbits.ys]
+                # how many inputs each output entry sums by one orbit of pairs
                 num_terms = orbits.sizes // torch.bincount(self.entry_orbits[t])[home].clamp(min=1)
                 num_orbits = sum(
                     torch.bincount(self.entry_orbits[t][o.ys])[home]
@@ -151,7 +154,7 @@ class AutomorphismLinear(Transferable, nn.Module):
                 )
                 weight = getattr(self, self.weight_name(s, t))
                 scale = (num_terms * num_orbits * self.in_channels[s]).clamp(min=1).double().rsqrt()
-                weight.normal_().mul_(scale.to(weight)[:, None, None])
+                weight.normal_().mul_(scale.to(weight)[:, None, None])  # (orbits of pairs, in, out)
             for t in range(len(self.out_channels)):
                 bias = getattr(self, self.bias_name(t))
                 if bias is not None:
@@ -183,8 +186,9 @@ class AutomorphismLinear(Transferable, nn.Module):
             # (entries, copies, out)
             y = torch.stack(terms).sum(0) if len(terms) > 1 else terms[0]
             bias = getattr(self, self.bias_name(t))
+            # (entries, copies, out)
             y = y if bias is None else y + bias[self.entry_orbits[t]][:, None]
-            ys.append(y.transpose(0, 1).reshape(-1, channels))
+            ys.append(y.transpose(0, 1).reshape(-1, channels))  # (copies x entries, out)
         return as_values(self.map.outputs, ys)
 
     def _num_copies(self, structure: Structure) -> int:
@@ -256,6 +260,7 @@ def _shared_product(x: Tensor, weight: Tensor, bags: PairBags, copies: int) -> T
         stop = start + orbits * entries * slots
         # (orbits, entries, copies, slots, in)
         rows_in = sums[start:stop].view(orbits, entries, slots, copies, num_in).transpose(2, 3)
+        # one matrix for all slots of an orbit
         matrices = weight.index_select(0, rows).view(orbits, slots * num_in, num_out)
         parts.append(
             torch.bmm(rows_in.reshape(orbits, entries * copies, slots * num_in), matrices).view(
@@ -263,7 +268,7 @@ def _shared_product(x: Tensor, weight: Tensor, bags: PairBags, copies: int) -> T
             )
         )
         start = stop
-    return torch.cat(parts).index_select(0, bags.place)
+    return torch.cat(parts).index_select(0, bags.place)  # (outputs, copies, out)
 
 
 class _BagSum(torch.autograd.Function):
@@ -290,6 +295,6 @@ class _BagSum(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int, None], x: Tensor, bags: PairBags) -> tuple[Tensor, int]:
         # What is mapped over becomes channels.
-        wide = x.movedim(in_dims[0], 1)
+        wide = x.movedim(in_dims[0], 1)  # (rows, mapped over, channels)
         sums: Tensor = _BagSum.apply(wide.flatten(1), bags)  # type: ignore[no-untyped-call]
         return sums.view(-1, *wide.shape[1:]), 1

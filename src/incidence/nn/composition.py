@@ -178,8 +178,8 @@ def follow(module: nn.Module, side: Side | None) -> Side | None:
     _assert_same_orientation(inner, side)
     own: Any = getattr(inner, "follow", None)
     if own is not None:
-        told: Side | None = own(side)
-        return told
+        after: Side | None = own(side)
+        return after
     outputs = getattr(getattr(inner, "map", None), "outputs", None)
     if outputs is not None:
         return Side(tuple(outputs), _channels(outputs, getattr(inner, "out_channels", None)))
@@ -233,10 +233,10 @@ def _read_side(modules: Iterable[nn.Module]) -> Side | None:
 
 def _reads(module: nn.Module) -> Sequence[Pattern] | None:
     """The tensors that a module reads; None if it does not tell."""
-    told: Sequence[Pattern] | None = getattr(
+    patterns: Sequence[Pattern] | None = getattr(
         getattr(module, "map", None), "inputs", getattr(module, "patterns", None)
     )
-    return told
+    return patterns
 
 
 def _leaves(modules: Iterable[nn.Module]) -> Iterator[nn.Module]:
@@ -246,9 +246,9 @@ def _leaves(modules: Iterable[nn.Module]) -> Iterator[nn.Module]:
         yield from [module] if parts is None else _leaves(parts)
 
 
-def _channels(patterns: Sequence[Pattern], told: Any) -> tuple[int | None, ...]:
+def _channels(patterns: Sequence[Pattern], channels: Any) -> tuple[int | None, ...]:
     return (
-        tuple(told)
-        if isinstance(told, (list, tuple)) and len(told) == len(patterns)
+        tuple(channels)
+        if isinstance(channels, (list, tuple)) and len(channels) == len(patterns)
         else (None,) * len(patterns)
     )

@@ -82,7 +82,7 @@ def _terms(
     for number, value in zip(
         with_bias, [] if bias is None else bias.unbind(), strict=bias is not None
     ):
-        terms[number].append(((((), 1),), value[None]))
+        terms[number].append(((((), 1),), value[None]))  # (1, out): a bias matches no node
     for s, parts in enumerate(sources):
         weight: Tensor = layer._weights()[layer._weight_layout.pairs.index((s, t))]
         groups = _grouped(layer.map, s, t, tuple(layer._weight_layout.terms((s, t))))
@@ -261,7 +261,7 @@ def _over_keys(plan: Plan, source: OrbitRef, target: OrbitRef, operation: Operat
     found = [no_entries(3, plan.device)]
     for one, other in itertools.product(sources, targets):
         if overlap_of(one.word, other.word, *map(len, classes)) == operation.overlap:
-            x, y = pairs(one.keys, other.keys)
+            x, y = pairs(one.keys, other.keys)  # all pairs of an input and an output row on one key
             sign = sign_of(*classes, one.word, other.word)
             found.append(
                 torch.stack([other.rows[y], one.rows[x], sign * one.signs[x] * other.signs[y]])
@@ -287,7 +287,9 @@ def _reads(own: Bags, layout: TensorLayout, orbit: int, level: Level) -> list[_R
     signs = torch.ones_like(bags) if signs is None else signs.long()
     rows = bag_numbers(ptr, len(bags))
     inside = (bags >= own.level_ptr[at]) & (bags < own.level_ptr[at + 1])
+    # (reads,) each
     rows, signs, bags = rows[inside], signs[inside], bags[inside] - own.level_ptr[at]
+    # slots of a key stand side by side
     keys, slots = bags // own.num_slots[at], bags % own.num_slots[at]
     words = zip(layout.slots[at][orbit], layout.words(orbit, level), strict=True)
     chosen = [(word, slots == slot) for slot, word in words]

@@ -60,14 +60,14 @@ class Incident(Planned):
                 [structure.counts[sort] for sort in sorts], device=structure.device
             )
             # nodes are numbered through these sorts alone
-            shift = counts.cumsum(0) - counts - starts
+            shift = counts.cumsum(0) - counts - starts  # (sorts,)
             nodes = lists.nodes + shift[torch.searchsorted(starts, lists.nodes, right=True) - 1]
-            sizes = lists.entry_ptr.diff()
+            sizes = lists.entry_ptr.diff()  # (entries,)
             numbers = torch.arange(len(sizes), device=nodes.device)
             entries[self._key] = Recorded([nodes, numbers.repeat_interleave(sizes), sizes])
         return entries[self._key]
 
-    def told(self) -> dict[str, str]:
+    def list_names(self) -> dict[str, str]:
         """The names of the lists, and what they are in words."""
         words = {
             "nodes": "node of each pair",

@@ -116,7 +116,7 @@ def linked(
 def _refused(
     why: str | None, text: str, xs: Sequence[Tensor], shape: Sequence[int] | None
 ) -> Tensor:
-    """Return a recorded step that says what is wrong, with as many rows as can be told."""
+    """Return a recorded step that says what is wrong, with as many rows as are known."""
     operands, _, output = text.partition("->")
     rows = {operand.strip(): x.shape[0] for operand, x in zip(operands.split(","), xs, strict=True)}
     inner = torch.broadcast_shapes(*(x.shape[1:] for x in xs)) if shape is None else shape

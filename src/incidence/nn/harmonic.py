@@ -109,6 +109,7 @@ class Harmonic(Planned):
             )
         if not isinstance(x, Mapping):
             return by_pattern[self.patterns[0]]
+        # others pass through
         return {key: by_pattern[Pattern(key)] if key in own else x[key] for key in x}
 
     def _reads(self, key: str) -> bool:
@@ -145,6 +146,7 @@ class Harmonic(Planned):
         plans = [harmonic_plan_of(structure, p, self.way) for p in self.patterns]
         for key, plan in zip(self._keys, plans, strict=True):
             if plan.solver is None:
+                # tells the number of rows
                 counts = torch.zeros(int(plan.heights.sum()), 0, device=plan.device)
                 lists = [*plan.pairs, plan.values]
                 recorded(structure)[f"harmonic {key}"] = Recorded(lists, counts=(counts,))
@@ -201,7 +203,7 @@ def _checked_weights(
             f"the weights of `{pattern}` are constants: the harmonic part has no gradient for them."
             " Pass weights.detach()."
         )
-    flat = weights.reshape(-1, 1).to(x.device)
+    flat = weights.reshape(-1, 1).to(x.device)  # (entries, 1)
     if not bool((flat > 0).all() & flat.isfinite().all()):
         raise IncidenceError(f"the weights of `{pattern}` must be positive and finite.")
     return flat

@@ -116,14 +116,14 @@ def draw_weights(layer: Linear) -> None:
         width = abs(layer.in_channels[pair[0]]) * (len(layer.aggr) if layer._is_list else 1)
         for operation in layer.operations_of(*pair):
             orbit = operation.target.tensor, operation.target.number
-            reads[orbit] += _num_reads(operation) * width
+            reads[orbit] += _num_reads(operation) * width  # numbers that one output number sums
     for pair, weight in zip(pairs, layer._weights(), strict=True):
         # On meta tensors torch would load much to do nothing.
         if isinstance(weight, nn.UninitializedParameter) or weight.is_meta:
             continue
         orbits = [(o.target.tensor, o.target.number) for o in layer.operations_of(*pair)]
-        scale = weight.new_tensor([1 / sqrt(max(reads[orbit], 1)) for orbit in orbits])
-        weight.normal_().mul_(scale[:, None, None])
+        scale = weight.new_tensor([1 / sqrt(max(reads[orbit], 1)) for orbit in orbits])  # (rows,)
+        weight.normal_().mul_(scale[:, None, None])  # (rows, in, out)
     for bias in layer._biases():
         if bias is not None:
             bias.zero_()
@@ -138,7 +138,7 @@ def _num_reads(operation: Operation) -> int:
     for j, c in enumerate(operation.target.orbit.classes):
         column = [row[j] for row in operation.overlap]
         left = sum(column) if c.size is None else c.size
-        for a in column:
+        for a in column:  # the nodes of a class are dealt out one input class after the other
             reads *= comb(left, a)
             left -= a
     return reads
@@ -185,7 +185,7 @@ def _scale(
     # A layer of this operation alone, whose weight is the identity.
     kept: Kept = {other: (number,) if other == pair else () for other in layer._weight_layout.pairs}
     products = Products(WeightLayout(layer.map, kept), [aggregation.keeps_entry])
-    eye = torch.eye(width, dtype=xs[s].dtype, device=xs[s].device)[None]
+    eye = torch.eye(width, dtype=xs[s].dtype, device=xs[s].device)[None]  # (1, in, in)
     weights = [
         eye if other == pair else xs[other[0]].new_zeros(0, xs[other[0]].shape[1], width)
         for other in kept

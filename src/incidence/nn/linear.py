@@ -333,7 +333,7 @@ class Linear(Transferable, Planned):
         return self._as_values(ys)
 
     def _refused(self, why: str | None, xs: Sequence[Tensor], structure: Structure) -> list[Tensor]:
-        """Return recorded steps that say what is wrong, with as many rows as can be told."""
+        """Return recorded steps that say what is wrong, with as many rows as are known."""
         rows = {"": structure.num_structures}
         rows |= {key: x.shape[0] for key, x in zip(self._input_keys, xs, strict=True)}
         return [

@@ -81,6 +81,7 @@ class MaskedLinear(nn.Module):
                 f" got {mask!r}."
             )
         self.mask = mask
+        # names of the smaller tensors, which stand beside the whole ones
         self._kept = [Pattern(f"masked{t}={q.unnamed()}") for t, q in enumerate(self.map.outputs)]
         widths = dict(
             zip(
@@ -113,6 +114,7 @@ class MaskedLinear(nn.Module):
         y = self.linear(given, smaller)
         parts = [y] if isinstance(y, Tensor) else [y[key_of(kept)] for kept in self._kept]
         full = [
+            # (entries, out)
             part.new_zeros(len(keep), part.shape[1]).masked_scatter(keep[:, None], part)
             for part, keep in zip(parts, keeps, strict=True)
         ]
@@ -122,6 +124,7 @@ class MaskedLinear(nn.Module):
         if self.mask is None:
             xs = [x] if isinstance(x, Tensor) else list(x.values())
             support = {
+                # (entries,): an entry is there if any of its channels is not 0
                 key_of(p): (v.detach() != 0).any(1)
                 for p, v in zip(self.map.inputs, xs, strict=True)
             }

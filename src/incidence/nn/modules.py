@@ -78,7 +78,7 @@ class Activation(nn.Module):
             )
         for pattern, one in by_tensor.items():
             assert_odd(one, pattern)
-        self.patterns = tuple(by_tensor) or None  # the tensors, if they are told
+        self.patterns = tuple(by_tensor) or None  # the tensors, if the caller named them
         if by_tensor:
             self.keys = [key_of(pattern) for pattern in by_tensor]
             self.functions = nn.ModuleList(
@@ -152,10 +152,12 @@ class Dropout(nn.Module):
         if not self.training or not num_dropped:
             return x
         if num_dropped == NUM_CHOICES:
+            # keeps NaN, as torch does
             return _map(x, lambda value: value * torch.zeros_like(value))
         if torch.compiler.is_compiling():
             return _map(x, lambda value: value * traced_keep_mask(value, num_dropped))
         values = list(x.values()) if isinstance(x, Mapping) else [x]
+        # one draw for all tensors
         masks = keep_masks([value.shape for value in values], num_dropped, values[0])
         kept = [value * mask for value, mask in zip(values, masks, strict=True)]
         return dict(zip(x, kept, strict=True)) if isinstance(x, Mapping) else kept[0]

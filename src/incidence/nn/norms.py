@@ -56,6 +56,7 @@ class RowNorm(nn.BatchNorm1d):
             y, mean, inverse = torch.native_batch_norm(
                 x, self.weight, self.bias, None, None, True, 0.0, self.eps
             )
+            # (channels,), from 1 / sqrt(variance + eps)
             variance = inverse.detach().pow(-2).sub_(self.eps)
             if bool(_varies(variance, mean).all()):  # as nearly always
                 self._learn(variance.mul_(len(x) / (len(x) - 1)), mean)
@@ -74,6 +75,7 @@ class RowNorm(nn.BatchNorm1d):
             torch.where(varies, v, mean.square())
             for v in (variance, variance.detach() * (count / (count - 1)))
         )
+        # constant channels are divided by their size instead of centred
         mean = torch.where(varies, mean, 0.0)
         self._learn(unbiased.detach(), mean.detach())
         return (x - mean) * ((square + self.eps).rsqrt() * self._kept_weight(square)) + self.bias
@@ -100,6 +102,7 @@ class RowNorm(nn.BatchNorm1d):
             if _can_ask(mean)
             else (1 / count).to(self.running_mean).clamp(min=least)
         )
+        # the plain mean of the first batches, then an exponential one
         self.running_mean.lerp_(mean.to(self.running_mean), rate)
         self.running_var.lerp_(square.to(self.running_var), rate)
 
@@ -136,11 +139,11 @@ class RowRms(nn.Module):
         """The mean square of these rows, which is learned, or the running one."""
         if not self.training:
             return self.running_square
-        count, total = len(x), x.square().sum(0)
+        count, total = len(x), x.square().sum(0)  # total: (channels,)
         if world is not None or is_spread(self):
             counts = _all_sum(torch.tensor([float(count)], dtype=torch.float64), world)
             count, total = int(counts), _all_sum(total, world)
-        if count <= 1:
+        if count <= 1:  # one row has no statistics of its own
             return self.running_square
         square = total / count
         with torch.no_grad():
@@ -256,6 +259,7 @@ class Norm(Planned):
         if len(norms) == 1:
             return run(norms[0], x)
         rows = self._rows(number, structure, x)
+        # (rows of the orbit, channels) each
         parts = [run(norm, x[r]) for norm, r in zip(norms, rows, strict=True)]
         # In the shape of x: one after the other they have as many rows, but a graph that is
         # recorded asks for two of every orbit then.
@@ -270,6 +274,7 @@ class Norm(Planned):
             lists = traced(structure, f"rows {self._keys[number]}")
             if lists is not None:
                 return lists.tensors
+            # (rows,), and an error when the graph runs
             rows = refused(None, x, x.shape[0], 1)[:, 0].long()
             return [rows, *(rows[:0] for _ in self.patterns[number].orbits[1:])]
         return orbit_rows(structure, self.patterns[number])

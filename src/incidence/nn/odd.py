@@ -3,8 +3,7 @@ r"""What may be done to the values of oriented faces: functions that are odd (do
 
 A value of `<i j>` changes sign when the reference orientation of its entry is reversed, of every
 entry on its own. So a function of values must do the same to each: $f(-x) = -f(x)$. Whether one
-does is found out by trying it, when a network is made, so that nobody waits for the first batch to
-be told.
+does is tried when a network is made, so that an error comes before the first batch.
 """
 
 from __future__ import annotations
@@ -71,9 +70,10 @@ def _agrees(function: Callable[[Tensor], Tensor], channels: int | None) -> bool:
         generator=torch.Generator().manual_seed(0),
         dtype=torch.float64,
     )
+    # (rows, channels), beyond where tanh is linear
     x = x.to(next((value.device for value in _values(function)), x.device)) * 3
-    signs = torch.ones_like(x[:, :1])
-    signs[::2] = -1
+    signs = torch.ones_like(x[:, :1])  # (rows, 1)
+    signs[::2] = -1  # not all at once: a function that mixes rows must not pass
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         one = function(x)

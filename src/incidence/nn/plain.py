@@ -157,12 +157,12 @@ class PlainInputs:
 
     def _incident(self, module: Incident, structure: Structure) -> None:
         if module._key not in self.parts:
-            told = module.told()
-            while next(iter(told)) in self.tensors:  # of other tensors
-                told = {f"further_{name}": about for name, about in told.items()}
-            named = zip(told.items(), module.plan(structure).tensors, strict=True)
+            about = module.list_names()
+            while next(iter(about)) in self.tensors:  # of other tensors
+                about = {f"further_{name}": words for name, words in about.items()}
+            named = zip(about.items(), module.plan(structure).tensors, strict=True)
             self.parts[module._key] = (
-                [self._add(name, tensor, about) for (name, about), tensor in named],
+                [self._add(name, tensor, words) for (name, words), tensor in named],
                 "",
             )
 

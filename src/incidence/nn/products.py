@@ -39,8 +39,9 @@ class Operands:
     """
 
     def __init__(self, patterns: Sequence[Pattern], text: str) -> None:
-        self.tensors, self._text = list(dict.fromkeys(patterns)), text
+        self.tensors, self._text = list(dict.fromkeys(patterns)), text  # each tensor once
         self._keys = [key_of(pattern) for pattern in self.tensors]
+        # of every operand among the tensors
         self._places = [self.tensors.index(pattern) for pattern in patterns]
 
     def per_operand(self, value: Any, what: str) -> list[Any]:
@@ -282,6 +283,7 @@ class Multilinear(Planned):
 
     def _term(self, number: int, xs: Sequence[Tensor], structure: Structure) -> Tensor:
         """What one product gives, (entries, out_channels)."""
+        # (entries, out)
         return self._product(number, xs, structure) @ self.weight[number].flatten(0, -2)
 
     def _product(self, number: int, xs: Sequence[Tensor], structure: Structure) -> Tensor:
@@ -290,11 +292,14 @@ class Multilinear(Planned):
         if self.rank is not None:
             return linked(
                 text,
+                # (entries, rank) each
                 [x @ weight[number] for x, weight in zip(xs, self.weights, strict=True)],
                 structure,
             )
         shapes = [
-            [x.shape[1] if place == k else 1 for place in range(len(xs))] for k, x in enumerate(xs)
+            # channels on an axis of their own, so that the product has all pairs of channels
+            [x.shape[1] if place == k else 1 for place in range(len(xs))]
+            for k, x in enumerate(xs)
         ]
         return linked(
             text,

@@ -100,6 +100,7 @@ class Readout(Planned):
         else:
             xs = as_list(self.patterns, x, structure, [None] * len(self.patterns))
         xs = [
+            # sizes have no sign, so they may be pooled
             getattr(value, self.even)() if p.is_oriented else value
             for p, value in zip(self.patterns, xs, strict=True)
         ]
@@ -115,7 +116,9 @@ class Readout(Planned):
             by_aggregation = pool_structures(x, self._aggregations, bags)
         if len(by_aggregation) == 1:
             return by_aggregation[0]
+        # (structures, orbits, channels)
         orbits = [one.view(one.shape[0], -1, x.shape[1]) for one in by_aggregation]
+        # (structures, orbits x aggregations x channels)
         return torch.stack(orbits, dim=2).flatten(1)
 
     def _traced(self, x: Tensor, structure: Structure, number: int) -> Sequence[Tensor]:

@@ -132,11 +132,13 @@ class _LazyIndex(Mapping[Pattern, tuple[Tensor, ...]]):
         parts = []
         for place, shift in enumerate(shifts_of(pattern, nodes, self._shift(pattern))):
             whole, lengths = _pieces(batch, pattern, place)
-            chosen = lengths[numbers]
+            chosen = lengths[numbers]  # (chosen structures,)
+            # the columns of their pieces, one after the other
             places = spans(starts_of(lengths)[numbers], chosen)
             columns = torch.from_numpy(places).to(batch.device)
             # `index_select` is faster, but refuses a tensor without rows.
             part = whole.index_select(1, columns) if len(whole) else whole[:, columns]
+            # (rows, columns of the pieces)
             parts.append(part + repeat_columns(shift, chosen, batch.device))
         return tuple(parts)
 
@@ -167,7 +169,7 @@ def _pieces(batch: StructureData, pattern: Pattern, place: int) -> _Pieces:
         # Incidences may stand in any order; the stable sort keeps it within each structure.
         number, order = batch.batch(pattern)[part[1]].sort(stable=True)
         lengths = torch.bincount(number, minlength=batch.num_structures).cpu().numpy()
-        cache[pattern, place] = _Pieces(part[:, order], lengths)
+        cache[pattern, place] = _Pieces(part[:, order], lengths)  # (2, incidences) by structure
     return cache[pattern, place]
 
 
@@ -179,11 +181,12 @@ def shifts_of(pattern: Pattern, nodes: Mapping[str, Array], entries: Array) -> l
         nodes: How far the nodes of every sort have moved, by structure.
         entries: How far the entries have moved, by structure.
     """
-    letters = [nodes[pattern.sorts[x]] for x in pattern.fixed_letters]
+    letters = [nodes[pattern.sorts[x]] for x in pattern.fixed_letters]  # (structures,) each
     no_letters = np.zeros((0, len(entries)), dtype=np.int64)
     shifts = [np.stack(letters) if letters else no_letters]
     for face in pattern.faces:
         if face.is_open:
+            # (node, entry) by structure
             shifts.append(np.stack([nodes[face.letters[0].sort], entries]))
     return shifts
 
@@ -200,7 +203,7 @@ def _cut_index(batch: StructureData, pattern: Pattern) -> list[tuple[Tensor, ...
     Moving the whole index and then cutting it is faster than moving piece by piece.
     """
     nodes = {sort: -starts_of(batch._lengths_of(sort)) for sort in batch.counts}
-    entries = -starts_of(batch._lengths_of(pattern))
+    entries = -starts_of(batch._lengths_of(pattern))  # negative: back to numbers from 0
     parts = []
     for place, shift in enumerate(shifts_of(pattern, nodes, entries)):
         whole, lengths = _pieces(batch, pattern, place)

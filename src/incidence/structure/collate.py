@@ -157,7 +157,7 @@ def _pack_structures(structures: Sequence[S]) -> list[S]:
         stop = first + s.num_structures
         origin = Origin([store], range(first, stop))
         members.append(s._of(s._node_ptr, s._index, s._entry_ptr, origin))
-        first = stop
+        first = stop  # structures of a batch are packed one by one
     return members
 
 
@@ -172,7 +172,7 @@ def _collate_structures(structures: Sequence[S]) -> S:
     first = structures[0]
     nodes = {sort: [s._lengths_of(sort) for s in structures] for sort in first.counts}
     entries = {p: [s._lengths_of(p) for s in structures] for p in first.patterns}
-    starts = {sort: _starts(lengths) for sort, lengths in nodes.items()}
+    starts = {sort: _starts(lengths) for sort, lengths in nodes.items()}  # (items,) for every sort
     index = {p: _join_index(p, structures, starts, _starts(entries[p])) for p in first.patterns}
     node_ptr = {sort: _ptr(lengths, first.device) for sort, lengths in nodes.items()}
     entry_ptr = {p: _ptr(lengths, first.device) for p, lengths in entries.items()}
@@ -217,7 +217,7 @@ def _join_index(
     for pieces, shift in zip(
         zip(*parts, strict=True), shifts_of(pattern, nodes, entries), strict=True
     ):
-        lengths = np.array([piece.shape[1] for piece in pieces])
+        lengths = np.array([piece.shape[1] for piece in pieces])  # (items,)
         whole = torch.cat(pieces, dim=1)  # (rows, columns of all items)
         joined.append(whole + repeat_columns(shift, lengths, whole.device))
     return tuple(joined)
@@ -251,7 +251,7 @@ def _assert_alike(structures: Sequence[StructureData]) -> None:
                 f"structures of a batch have the same sorts; number 0 has {sorted(first.counts)}"
                 f" and number {number} has {sorted(other.counts)}."
             )
-        different = set(first.patterns) ^ set(other.patterns)
+        different = set(first.patterns) ^ set(other.patterns)  # tensors that only one of them has
         if different:
             pattern = min(different, key=str)
             has, lacks = (0, number) if pattern in first.patterns else (number, 0)

@@ -53,7 +53,7 @@ class Edits(StructureData):
         rows = torch.cat(parts) if parts else no_entries(1, self.device)[0]
         if self.num_structures == 1:
             return rows
-        return rows[self.batch(pattern)[rows].sort(stable=True)[1]]
+        return rows[self.batch(pattern)[rows].sort(stable=True)[1]]  # structure by structure
 
     @overload
     def locate(
@@ -89,7 +89,7 @@ class Edits(StructureData):
         index = as_index(pattern, query, self.device)
         assert_entries(pattern, index, self.counts)
         num_nodes = max(self.total_nodes, 1)
-        rows = torch.full((count_entries(pattern, index),), -1, device=self.device)
+        rows = torch.full((count_entries(pattern, index),), -1, device=self.device)  # (queries,)
         signs = torch.ones_like(rows)
         known = {part.bucket.kind: part.bucket for part in arranged(self, stored)}
         for bucket in buckets(pattern, index, self._node_offsets, num_nodes):
@@ -102,8 +102,9 @@ class Edits(StructureData):
         if not with_sign:
             return rows
         is_present = rows >= 0
+        # relative to the stored orientation
         signs[is_present] *= orientations(self, stored)[rows[is_present]]
-        return rows, signs * is_present
+        return rows, signs * is_present  # 0 for an absent entry
 
     def with_index(self, index: Mapping[str, object]) -> Self:
         """Return a structure with the same nodes and further tensors, or other entries of tensors.
@@ -168,7 +169,7 @@ class Edits(StructureData):
         for sort, chosen in as_nodes(self, nodes, "induced").items():
             maps[sort] = torch.full_like(rows[sort], -1)
             maps[sort][chosen] = torch.arange(len(chosen), device=device)
-            rows[sort] = chosen
+            rows[sort] = chosen  # old numbers of the nodes that stay, in the order of the caller
         index, entry_ptr = {}, {}
         for pattern, parts in self._index.items():
             letters, *members = moved = rename(pattern, parts, maps)
@@ -217,7 +218,7 @@ class Edits(StructureData):
                 tensor of that name.
         """
         pattern = self.resolve(text)
-        mask = as_entry_mask(self, pattern, keep)
+        mask = as_entry_mask(self, pattern, keep)  # (entries,)
         if not pattern.faces:
             raise IncidenceError(
                 "the empty pattern has one entry for each structure, which cannot be masked."

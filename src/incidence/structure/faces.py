@@ -125,11 +125,12 @@ class FaceSearch(Edits):
     def _members(self, faces: Sequence[tuple[Pattern, Tensor]], limit: int) -> Iterator[Tensor]:
         """Yield the members of open faces, from the tensors that list them and the rows there."""
         for source, rows in faces:
+            # members of every face of the source
             nodes, ptr = by_entry(self.index(source)[1], self.num_entries(source))
-            counts = ptr.diff()[rows]
+            counts = ptr.diff()[rows]  # (entries,): nodes of the face of each entry
             what = f"`{source}` has too many nodes in the entries found"
             assert_few(int(counts.sum()), limit, what)
-            entry, spot = expand(ptr[rows], counts)
+            entry, spot = expand(ptr[rows], counts)  # (incidences,) each
             yield torch.stack([nodes[spot], entry])  # (2, incidences)
 
 
@@ -333,7 +334,7 @@ class _FaceJoin:
         Only letters that other faces share get nodes; the other letters only ask for a size.
         """
         face, source = self.pattern.faces[number], self.sources[number]
-        members = self.structure.index(source)[1]
+        members = self.structure.index(source)[1]  # (2, incidences)
         # Faces that are too small for the letters drop out before the join.
         sizes = torch.bincount(members[1], minlength=self.structure.num_entries(source))
         table: Candidates = {number: (sizes >= len(face.letters)).nonzero()[:, 0]}
@@ -346,6 +347,7 @@ class _FaceJoin:
             fits = torch.ones_like(node, dtype=torch.bool)
             for other in before:
                 may_exchange = signatures[other] == signatures[name]
+                # one of all orders is enough
                 fits &= node > table[other] if may_exchange else node != table[other]
             table[name] = node
             table = _take(table, fits)
@@ -368,7 +370,7 @@ class _FaceJoin:
 
     def join(self, tables: list[Candidates]) -> Candidates:
         """Join all tables, neighbours first, and return one assignment of every entry."""
-        rest = sorted(tables, key=_length)
+        rest = sorted(tables, key=_length)  # start small: tables only grow
         joined = rest.pop(0)
         while rest:
             # Many shared letters and few candidates keep the join small.
@@ -406,7 +408,7 @@ class _FaceJoin:
         bounds = [self.structure.num_entries(self.sources[number]) for number in numbers]
         bounds += [self.structure.counts[self.pattern.sorts[name]] for name in names]
         compared: list[str | int] = [*numbers, *names]
-        keys, _ = code([table[key] for key in compared], bounds)
+        keys, _ = code([table[key] for key in compared], bounds)  # (candidates,)
         # Letters in faces of fixed size become rows of the index.
         useful = {*compared, *self.pattern.fixed_letters}
         return _take({key: table[key] for key in table if key in useful}, distinct(keys))

@@ -167,7 +167,7 @@ def from_faces(structure: Structure, text: str | Pattern, values: Mapping[str, T
                 f" {first!r} are {one}, those of {key!r} are {other}."
             )
     # The rows of all face vectors together are a permutation of the entries.
-    order = torch.cat(list(rows.values())).argsort()
+    order = torch.cat(list(rows.values())).argsort()  # (entries,)
     joined = torch.cat([values[key] for key in rows])[order]  # (entries, channels)
     return _signed(joined, orientations(structure, pattern), pattern)
 
@@ -176,7 +176,7 @@ def _signed(x: Tensor, signs: Tensor, pattern: Pattern) -> Tensor:
     """Turn features from the reference orientation to the standard one, or back."""
     if not pattern.is_oriented:
         return x
-    return x * signs.to(x.dtype).view(-1, *[1] * (x.ndim - 1))
+    return x * signs.to(x.dtype).view(-1, *[1] * (x.ndim - 1))  # (entries, 1, .., 1)
 
 
 def _assert_keys(pattern: Pattern, values: object) -> None:
@@ -225,7 +225,7 @@ def _parts(structure: Structure, pattern: Pattern) -> Iterator[tuple[Pattern, Te
         shifts = [structure._node_offsets[orbit.classes[bucket.labels[p]].sort] for p in places]
         offsets = torch.tensor(shifts, dtype=torch.long, device=rows.device)
         nodes = bucket.nodes[order][:, places] - offsets  # (entries, letters)
-        yield new, rows, nodes.T.contiguous()
+        yield new, rows, nodes.T.contiguous()  # (letters, entries), as an index has it
 
 
 def carry(structure: Structure, source: str, target: str, x: Tensor) -> Tensor:
@@ -269,8 +269,10 @@ def carry(structure: Structure, source: str, target: str, x: Tensor) -> Tensor:
     offsets = [structure._node_offsets[sort] for sort in small.sorts.values()]  # by letter
     for bucket in (part.bucket for part in arranged(structure, large)):
         for places in _different_faces(small, large, bucket.orbit):
+            # (entries,) each
             nodes = [bucket.nodes[:, p] - shift for p, shift in zip(places, offsets, strict=True)]
             if nodes:
+                # (entries,): -1 where the face is absent
                 row = structure.locate(small, torch.stack(nodes))
             else:  # the value of the whole structure
                 row = structure.batch(large)[bucket.rows]

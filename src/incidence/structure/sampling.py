@@ -190,14 +190,14 @@ def _reached(
     Every node is left only once, in the step after it was reached.
     """
     is_reached = torch.zeros(structure.total_nodes, dtype=torch.bool, device=structure.device)
-    is_reached[seeds] = True
+    is_reached[seeds] = True  # a node is drawn once, at the hop that reaches it first
     latest, reached = seeds, [seeds[:0]]
     for size in sizes:
         near = _neighbours(_lists(structure), latest, structure.total_nodes, size, generator)
         latest = near[~is_reached[near]].unique()
         is_reached[latest] = True
         reached.append(latest)
-    return torch.cat(reached).sort().values
+    return torch.cat(reached).sort().values  # ascending: the order of draws must not matter
 
 
 def _neighbours(
