@@ -28,7 +28,7 @@ from incidence.data import DataSet, Split, Task
 from incidence.structure import Structure
 from incidence.structure.example import Example
 
-__all__ = ["load_citation", "load_house", "load_node_set", "load_whole"]
+__all__ = ["load_citation", "load_house", "load_node_set", "load_whole", "random_halves"]
 
 _FOLDER, _SPLITS = "citation_hypergraphs", 10
 # name: (file, number of classes, what a hyperedge is)
@@ -201,6 +201,13 @@ def load_house(name: str, folder: Path | None, *, noise: float = 1.0) -> DataSet
     return _nodes_data(name, len(labels), members, x, labels, 2, _ABOUT_HOUSE)
 
 
+def random_halves(count: int, seed: int) -> Split:
+    """Half of the nodes for training, a quarter for validation, the others for testing."""
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    half, quarter = count // 2, count // 4
+    return Split(order[:half], order[half : half + quarter], order[half + quarter :])
+
+
 def _one_hot_columns(codes: Tensor) -> Tensor:
     """Return codes in columns, one column for each code of each column."""
     columns = []
@@ -222,11 +229,7 @@ def _nodes_data(
     sizes = torch.tensor([len(own) for own in members])
     flat = torch.tensor([node for own in members for node in own])
     structure, of_hyperedges = _hyperedges(torch.cat([sizes[:1] * 0, sizes.cumsum(0)]), flat, count)
-    splits = []
-    for seed in range(_SPLITS):
-        order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
-        half, quarter = count // 2, count // 4
-        splits.append(Split(order[:half], order[half : half + quarter], order[half + quarter :]))
+    splits = [random_halves(count, seed) for seed in range(_SPLITS)]
     return DataSet(
         name,
         [Example(structure, {"i": x, "{i ...}": of_hyperedges}, {"i": labels})],

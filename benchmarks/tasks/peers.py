@@ -19,6 +19,7 @@ from incidence.structure.structure import Structure
 from incidence.train import Run, checkpoint
 from incidence.train.evaluate import evaluate
 from incidence.train.evaluation import Evaluation
+from incidence.train.run import quiet
 from incidence.train.run_folder import RunFolder
 from incidence.train.trainer import History, Training, new_trainer
 
@@ -123,8 +124,9 @@ def train_gin(run: Run, path: Path) -> Evaluation:
     folder = RunFolder.new(str(path), data.name)
     folder.start(config, experiment.spec)
     module = Training(predictor, experiment)
-    trainer = new_trainer(experiment, folder, [History(folder.history)])
-    trainer.fit(module)
+    with quiet():
+        trainer = new_trainer(experiment, folder, [History(folder.history)])
+        trainer.fit(module)
     if config.keep == "best":
         module.load_state_dict(checkpoint.read(folder.best, ["state_dict"])["state_dict"])
     split = data.split(config.split)

@@ -5,37 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-import incidence as inc
-from incidence.data import DataSet, Split, Task
+from incidence.data import Split
 from incidence.train import Config
 from incidence.train.prepare import prepare
 from incidence.train.recipes import recipe_by_traits
 from incidence.train.traits import measure_traits
-
-
-def cycle(length: int, chord: bool = False) -> torch.Tensor:
-    nodes = torch.arange(length)
-    edges = torch.stack([nodes, (nodes + 1) % length])
-    return torch.cat([edges, torch.tensor([[0], [2]])], dim=1) if chord else edges
-
-
-def graph(edges: torch.Tensor, kinds: bool, target: float) -> inc.Example:
-    count = int(edges.max()) + 1
-    x = torch.nn.functional.one_hot(torch.arange(count) % 3, 3).float()
-    features = {"i": x if kinds else torch.ones(count, 1), "{i j}": torch.ones(edges.shape[1], 1)}
-    structure = inc.Structure(count, {"{i j}": edges})
-    return inc.Example(structure, features, torch.tensor([target]))
-
-
-def data_of(examples: list[inc.Example], metric: str = "rmse") -> DataSet:
-    rows = torch.arange(len(examples))
-    split = Split(rows[:-10], rows[-10:], rows[:0])
-    task = Task("regression", ("y",))
-    return DataSet("graphs", examples, task, (split,), reader="graph", metric=metric)
-
-
-MOLECULES = data_of([graph(cycle(5 + k % 4), True, k / 7) for k in range(60)])
-COUNTED = data_of([graph(cycle(4 + k % 4, chord=True), False, float(k)) for k in range(60)])
+from tests.train.small_graphs import COUNTED, MOLECULES, cycle, data_of, graph
 
 
 def test_graphs_with_few_edges_at_a_node_and_kinds_of_nodes_are_sparse_as_molecules():

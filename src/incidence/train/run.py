@@ -35,7 +35,7 @@ try:
 except ImportError:  # a system without such locks
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Interrupted", "Run", "resume", "train"]
+__all__ = ["Interrupted", "Run", "quiet", "resume", "train"]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -242,7 +242,7 @@ def _threads(count: int) -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Silence Lightning, which prints much that is of no use to the person who trains."""
     loggers = [
         logging.getLogger(f"lightning.{name}")
@@ -295,14 +295,14 @@ class _Job:
         self.history = History(folder.history, _earlier_seconds(folder))
         self.progress = Progress(is_shown)
         self.module = Training(self.predictor, experiment)
-        with _quiet():
+        with quiet():
             self.trainer = new_trainer(experiment, folder, [self.history, self.progress])
 
     def run(self) -> Run | None:
         """Train, then write the model and the results; None in processes other than the first."""
         if self.progress.is_shown and is_first():
             print(self.experiment.describe(), file=sys.stderr, flush=True)
-        with _quiet():
+        with quiet():
             self._fit()
         if not self.trainer.is_global_zero:
             return None
