@@ -117,7 +117,8 @@ class Record(NamedTuple):
     Attributes:
         name: The name of the file, with the number or the name of the record.
         example: The example with features.
-        nodes: The names of the nodes in the file, in order; None if they are numbered from 0.
+        nodes: The names of the nodes in the file, in order, through all sorts; None if they are
+            numbered from 0.
         properties: What else the file has about the example, as text by column. One of them may
             be the target.
         columns: What else the file has about each node, as text by column.

@@ -6,6 +6,7 @@ records.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os.path import isdir, isfile
@@ -20,6 +21,7 @@ from incidence.data.columns import (
     read_parts,
     read_targets,
 )
+from incidence.data.database import is_database
 from incidence.data.dataset import DataSet, Reader, Record
 from incidence.data.dataset_builder import (
     DataRequest,
@@ -28,11 +30,21 @@ from incidence.data.dataset_builder import (
     from_examples,
     from_records,
 )
+from incidence.data.forecasts import from_database, read_queries
 from incidence.data.graphs import node_file, read_graphs
+from incidence.data.hypergraphs import (
+    HIF,
+    find_hypergraph,
+    from_hypergraph_tables,
+    hif_tables,
+    is_hif,
+    lines_as_table,
+    read_hypergraphs,
+)
 from incidence.data.meshes import read_meshes
 from incidence.data.molecule_files import FORMATS, find_smiles, read_molecules
 from incidence.data.npz_files import from_arrays, has_arrays, read_examples
-from incidence.data.table_kinds import from_tables, read_any
+from incidence.data.table_kinds import beside, from_tables, read_any
 from incidence.data.tables import SUFFIXES, TextTable, is_table, join_parts, read_table
 from incidence.errors import IncidenceError, shown
 from incidence.files import regular_file
@@ -43,6 +55,8 @@ READERS: dict[str, Reader] = {
     "graph": Reader((".edges", ".txt", ".tsv", ".csv", ".g6"), read_graphs),
     "example": Reader((".npz",), read_examples),
     "molecule": Reader((*FORMATS, *(f"{suffix}.gz" for suffix in FORMATS)), read_molecules),
+    "database": Reader((), read_queries),
+    "hypergraph": Reader((*HIF, ".hyperedges"), read_hypergraphs),
     "mesh": Reader((".obj", ".off", ".ply", ".stl"), read_meshes),
 }
 """The readers of files by name."""
@@ -290,6 +304,48 @@ def _files_of_records(path: Path) -> list[Path]:
     return [path] if path.name.lower().endswith(tuple(suffixes)) else []
 
 
+def _read_database(request: DataRequest) -> DataSet:
+    return from_database(request.path, request)
+
+
+def _refuse_database(request: DataRequest) -> DataSet:
+    raise IncidenceError(
+        f"{request.path} is a database: say what to predict by a table of entities, times and"
+        " targets, as in --task-table task.csv."
+    )
+
+
+def _read_hif(request: DataRequest) -> DataSet:
+    """Return the data set of a HIF file, whose nodes or hyperedges have labels."""
+    return from_hypergraph_tables(hif_tables(request.path), request)
+
+
+def _read_hyperedges(request: DataRequest) -> DataSet:
+    """Return the data set of lines of hyperedges, with tables of labels beside them."""
+    tables = {"incidences": lines_as_table(request.path)}
+    of_nodes = next(iter(beside(request.options.get("nodes"), "nodes").values()), None)
+    if of_nodes is not None:
+        tables["nodes"] = of_nodes
+    tables |= beside(request.options.get("tables"), "tables")
+    found = find_hypergraph(tables)
+    assert found is not None  # the table of incidences has the usual names
+    return from_hypergraph_tables(found, request)
+
+
+def _are_hyperedges(path: Path, request: DataRequest) -> bool:
+    """Return whether a file has a hyperedge on each line: it says so, or lines differ in length."""
+    if not path.is_file() or path.name.lower().endswith((*_MOLECULES, ".npz", *HIF)):
+        return False
+    if is_table(path) and "hyperedges" not in request.options:
+        return False
+    if path.name.lower().endswith(".hyperedges") or request.options.get("hyperedges") is True:
+        return True
+    if path.suffix.lower() not in _TEXTS or not {"nodes", "tables"} & request.options.keys():
+        return False
+    counts = Counter(lines_as_table(path)["hyperedge"])
+    return len(set(counts.values())) > 1
+
+
 def _read_tables(request: DataRequest) -> DataSet:
     """Return the data set of a table, or of a folder of tables; parts of a table are joined."""
     tables = {
@@ -338,9 +394,13 @@ def _is_saved_examples(path: Path, request: DataRequest) -> bool:
 _LAYOUTS: tuple[
     tuple[Callable[[Path, DataRequest], bool], Callable[[DataRequest], DataSet]], ...
 ] = (
+    (lambda path, request: "task_table" in request.options, _read_database),
+    (lambda path, _: path.is_file() and is_database(path), _refuse_database),
     (lambda path, _: (path / TARGETS).is_file(), _read_listed_files),
     (lambda path, _: path.suffix.lower() == ".npz" and has_arrays(path), from_arrays),
     (_is_saved_examples, _read_saved_examples),
+    (lambda path, _: path.is_file() and is_hif(path), _read_hif),
+    (_are_hyperedges, _read_hyperedges),
     (lambda path, _: bool(_files_of_records(path)), _read_all_records),
     (lambda path, request: bool(_table_files(request)), _read_tables),
     (lambda path, _: path.is_dir() and bool(_folders(path)), _read_classes),

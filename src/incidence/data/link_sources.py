@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from incidence.data.columnar import is_columnar
 from incidence.data.columns import (
     PARTS,
     as_features,
@@ -132,7 +133,10 @@ def _tables_of_triples(path: Path) -> dict[str, TextTable]:
     for file in files:
         # lines of different lengths are no triples, and are read otherwise
         with suppress(IncidenceError):
-            table = read_table(file, has_names=lambda first, others: False)
+            if is_columnar(file):
+                table = read_table(file)
+            else:
+                table = read_table(file, has_names=lambda first, others: False)
             tables[file.name.partition(".")[0]] = table
     return tables if len(tables) == len(files) else {}
 
@@ -184,15 +188,15 @@ def _of_data_set(data: DataSet) -> LinkGraph:
 
 def _of_path(path: Path, options: Mapping[str, Any]) -> LinkGraph:
     if path.is_dir():
-        files = [file for file in sorted(path.iterdir()) if file.suffix in (".csv", ".tsv")]
-        tables = {file.stem: read_any(file) for file in files}
+        files = [file for file in sorted(path.iterdir()) if is_table(file)]
+        tables = {file.name.partition(".")[0]: read_any(file) for file in files}
         return _of_tables(path.resolve().name, tables, options)
     name = path.name.partition(".")[0]
     if path.suffix == ".npz":
         if has_arrays(path, needs_labels=False):
             return LinkGraph(name, graph_of_arrays(path))
         return LinkGraph(name, with_floats(Example.load(path)))
-    if "hyperedges" not in options and _is_edge_table(path):
+    if is_columnar(path) or ("hyperedges" not in options and _is_edge_table(path)):
         return _of_tables(name, {"edges": read_any(path)}, options)
     lines = _lines(path)
     if options.get("hyperedges", _are_sets([line.words for line in lines])):

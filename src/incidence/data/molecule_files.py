@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from incidence.data.columnar import COLUMNAR
 from incidence.data.dataset import DataSet, Record
 from incidence.data.molecules import (
     Description,
@@ -300,6 +301,7 @@ FORMATS: dict[str, Callable[[Path, str | None], Iterator[MoleculeRecord]]] = {
     ".smiles": _line_records,
     ".csv": _table_records,
     ".tsv": _table_records,
+    **dict.fromkeys(COLUMNAR, _table_records),
     ".xyz": _xyz_records,
 }
 """By suffix, a function of a path and of the column of SMILES, if it is known."""

@@ -10,6 +10,12 @@ from typing import Any, NamedTuple
 
 from incidence.data.dataset import DataSet, Record
 from incidence.data.dataset_builder import DataRequest, assert_options, from_records
+from incidence.data.forecasts import from_database
+from incidence.data.hypergraphs import (
+    HypergraphTables,
+    find_hypergraph,
+    from_hypergraph_tables,
+)
 from incidence.data.molecule_files import (
     find_smiles,
     has_smiles_name,
@@ -77,6 +83,9 @@ def tables_of(what: Any) -> dict[str, TextTable]:
 def from_frames(what: Any, request: DataRequest) -> DataSet:
     """Return the data set of a data frame, or of several by name."""
     tables = tables_of(what)
+    if "task_table" in request.options:
+        named = replace(request, source="the DataFrames", name="frames")
+        return from_database(tables, named)
     source = next(iter(tables.values())).source if len(tables) == 1 else "the DataFrames"
     return from_tables(tables, replace(request, source=source, name="frame"))
 
@@ -88,6 +97,9 @@ def from_tables(tables: Mapping[str, TextTable], request: DataRequest) -> DataSe
         IncidenceError: It is not clear what they have; the message says what was looked for.
     """
     options = request.options
+    hypergraph = _hypergraph_tables(tables, options)
+    if hypergraph is not None:
+        return from_hypergraph_tables(hypergraph, request)
     graph = graph_tables(tables, options.get("nodes"))
     if graph.nodes is not None and graph.edges is not None and len(graph.all) == 2:
         return from_node_tables(graph.edges, graph.nodes, request)
@@ -101,6 +113,17 @@ def from_tables(tables: Mapping[str, TextTable], request: DataRequest) -> DataSe
     others = {name: table for name, table in graph.all.items() if table is not ratings}
     others.update(beside(options.get("tables"), "tables"))
     return from_rating_tables(ratings, others, request)
+
+
+def _hypergraph_tables(
+    tables: Mapping[str, TextTable], options: Mapping[str, Any]
+) -> HypergraphTables | None:
+    """Return the tables of a hypergraph, if one of them has incidences."""
+    if "keys" in options or find_hypergraph(tables) is None:
+        return None
+    of_nodes = next(iter(beside(options.get("nodes"), "nodes").values()), None)
+    given = {} if of_nodes is None else {"nodes": of_nodes}
+    return find_hypergraph({**tables, **given, **beside(options.get("tables"), "tables")})
 
 
 class GraphTables(NamedTuple):
@@ -162,7 +185,8 @@ def _unclear(tables: Mapping[str, TextTable], request: DataRequest) -> str:
     if len(tables) > 1:
         return (
             f"{request.source}: cannot tell what kind of data the tables {', '.join(tables)}"
-            " contain. Expected `edges` and `nodes` (a graph), or `ratings` and others."
+            " contain. Expected `edges` and `nodes` (a graph), or `ratings` and others. For"
+            " forecasts from tables with keys, add --task-table task.csv (entity, time, target)."
         )
     [table] = tables.values()
     message = (

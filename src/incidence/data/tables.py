@@ -17,6 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from incidence.data.columnar import COLUMNAR, is_columnar, read_columnar
 from incidence.errors import IncidenceError
 from incidence.limits import assert_unpacked
 
@@ -39,10 +40,11 @@ __all__ = [
     "readable",
     "sorted_names",
     "table_of",
+    "table_of_values",
     "without_comment",
 ]
 
-SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", *COLUMNAR)
 """The suffixes of files that are tables, whatever is in them."""
 _DELIMITERS = ",\t;"
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d+|\d*,\d+)([eE][+-]?\d+)?")
@@ -172,7 +174,7 @@ def read_table(
     has_names: Callable[[list[str], list[list[str]]], bool] = lambda first, others: True,
     by_blanks: bool = True,
 ) -> TextTable:
-    """Read a table from a file, plain or compressed with gzip.
+    """Read a table from a file: Parquet, Arrow, or text, plain or compressed with gzip.
 
     The first line decides what divides the columns: `::`, or else commas, tabs or semicolons, or
     blanks. Files whose names do not say that they are tables, such as lists of edges, may have
@@ -189,6 +191,8 @@ def read_table(
         IncidenceError: The file cannot be read, has no rows, or a line has another number of
             values than the first line.
     """
+    if is_columnar(path):
+        return table_of_values(str(path), read_columnar(path))
     with open_text(path) as file:
         is_smiles = ".smi" in path.suffixes
         has_comments = not (is_smiles or is_table(path))
@@ -404,11 +408,19 @@ def table_of(frame: Any, source: str = "the DataFrame") -> TextTable:
         raise IncidenceError(f"{source} has two columns `{twice}`: rename one of them.")
     if not len(frame):
         raise IncidenceError(f"{source} has no rows.")
-    columns = {
-        str(name): [_as_text(value) for value in frame[name].to_list()] for name in frame.columns
-    }
+    values = {str(name): frame[name].to_list() for name in frame.columns}
+    table = table_of_values(source, values)
     labels = getattr(frame, "index", range(len(frame)))
-    return TextTable(source, columns, [f"row {label}" for label in labels])
+    return replace(table, places=[f"row {label}" for label in labels])
+
+
+def table_of_values(source: str, values: Mapping[str, Sequence[Any]]) -> TextTable:
+    """Return the table of columns of values, whose rows are numbered from 0."""
+    count = max(map(len, values.values()), default=0)
+    if not count:
+        raise IncidenceError(f"{source} has no rows.")
+    columns = {name: [_as_text(value) for value in some] for name, some in values.items()}
+    return TextTable(source, columns, [f"row {row}" for row in range(count)])
 
 
 def _as_text(value: Any) -> str:

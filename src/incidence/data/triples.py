@@ -96,6 +96,8 @@ def with_header(table: TextTable, parts: Collection[TextTable]) -> TextTable:
         table: A table whose columns have no names.
         parts: All parts of the data, this table among them.
     """
+    if table.has_names:
+        return table
     first = [texts[0] for texts in table.columns.values()]
     usual = [any(word.lower() in names for word in first) for names in (_HEADS, _TAILS, _RELATIONS)]
     words = {

@@ -39,6 +39,7 @@ examples:
   incidence train --data edges.csv --nodes nodes.csv     labels of nodes
   incidence train --data edges.csv --task links          missing edges
   incidence train --data ratings.csv --target rating     ratings of movies
+  incidence train --data tables/ --task-table task.csv   forecasts from a database
   incidence train --data molecules.csv --smiles smiles --target expt
   incidence train --config settings.yaml --seed 1        options from a file
   incidence train --resume runs/solubility-1             after a stop or a kill
@@ -146,6 +147,9 @@ Your own data (--data PATH):
   ratings.csv                 user,movie,rating: --keys, if others are columns;
                               --tables users.csv movies.csv beside it
   edges.csv, sets.txt         links, or hyperedges, with --task links
+  triples.tsv                 head, relation, tail, with --task links
+  incidences.csv, h.hif.json  hypergraphs: node,hyperedge[,weight], with --nodes
+  tables/, base.sqlite        forecasts from tables with keys: --task-table CSV
   examples.npz                written by Example.save
 Options of a data set, a reader or a lift: --data-options labels=7"""
 _PYG = "a data set of PyG, with --folder DATA for its files"

@@ -53,6 +53,19 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
         "epochs": 24,
     },
     "graph": {"model": "graph"},
+    "database": {
+        "model": "relational",
+        "hidden": 32,
+        "depth": 1,
+        "aggr": ("mean",),
+        "operations": ("local",),
+        "readout": ("mean", "max"),
+        "epochs": 8,
+        "batch_size": 128,
+        "lr": 3e-3,
+        "dropout": 0.2,
+        "norm": "layer",
+    },
     "example": {"model": "relational"},
 }
 """Options that learned well, by the reader of the data."""
@@ -144,6 +157,13 @@ class Config:
         None,
         "data",
         "tables beside ratings: features of users or movies, or edges between them",
+        metavar="CSV",
+    )
+    task_table: tuple[str, ...] | None = _option(
+        None,
+        "data",
+        "for a database (a folder of tables, SQLite, DuckDB): columns entity, time and target;"
+        " or a table for each part",
         metavar="CSV",
     )
     metric: str | None = _option(

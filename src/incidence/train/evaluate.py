@@ -42,7 +42,13 @@ _PARTING = {
 }
 """Options that decide the parts of data; those of a run do not apply to other data."""
 _DRAWING = ("validation", "cv", "groups", "time")  # those that draw parts for training
-OF_OWN_DATA: Mapping[str, Any] = {**_PARTING, "nodes": None, "tables": None, "target": None}
+OF_OWN_DATA: Mapping[str, Any] = {
+    **_PARTING,
+    "nodes": None,
+    "tables": None,
+    "task_table": None,
+    "target": None,
+}
 """Options that concern the data of a run alone: its parts, further tables, and its target."""
 
 

@@ -24,6 +24,8 @@ from incidence.data.completion import Completion
 from incidence.data.dataset_builder import assert_alike, with_floats
 from incidence.data.default_features import PLAN, with_planned
 from incidence.data.files import TARGETS
+from incidence.data.forecasts import READER as DATABASE
+from incidence.data.forecasts import records_of_queries
 from incidence.data.lifts import lift_all
 from incidence.data.molecule_files import are_smiles, find_smiles, read_smiles
 from incidence.data.node_tables import READER as GRAPH_TABLES
@@ -163,6 +165,8 @@ def _of_anything(what: Any, spec: ModelSpec, errors: _Errors) -> Iterator[Record
         return _of_texts([what], spec, errors)
     if isinstance(what, DataSet):
         return _of_data_set(what)
+    if is_frame(what) and spec.reader == DATABASE:
+        return records_of_queries(table_of(what), spec.reader_options)
     if is_frame(what):
         return read_rows(table_of(what), spec.reader, spec.reader_options, errors)
     if is_pyg(what):
@@ -283,7 +287,7 @@ def _reader_for(path: Path, spec: ModelSpec) -> tuple[Reader, Mapping[str, Any]]
     if path.suffix == ".npz":
         return _ARRAYS if has_arrays(path, needs_labels=False) else reader("example"), {}
     found = reader(spec.reader)
-    if found.reads(path):
+    if found.reads(path) or (spec.reader == DATABASE and is_table(path)):
         return found, _options_for(path, spec)
     others = [name for name, other in READERS.items() if other.reads(path)]
     hint = f" A file like that is for a model of kind {others[0]!r}." if others else ""

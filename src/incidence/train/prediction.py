@@ -386,8 +386,16 @@ def _nodes(record: Record, at: str) -> list[str]:
     for nodes, owners in (part.tolist() for part in members):
         for node, owner in zip(nodes, owners, strict=True):
             entries[owner].append(node)
-    names = record.nodes or [str(node) for node in range(structure.total_nodes)]
-    return [" ".join(names[node] for node in entry) for entry in entries]
+    if record.nodes is None:
+        return [" ".join(map(str, entry)) for entry in entries]
+    names = record.nodes
+    first = [structure._node_offsets[sort] for sort in structure.resolve(at).sorts.values()]
+    if len(first) == 1:  # sets of any size, too
+        return [" ".join(names[first[0] + node] for node in entry) for entry in entries]
+    return [
+        " ".join(names[start + node] for start, node in zip(first, entry, strict=True))
+        for entry in entries
+    ]
 
 
 def table(task: Task, predictions: Sequence[Prediction]) -> str:

@@ -40,7 +40,7 @@ __all__ = ["Experiment", "fingerprint", "load_for", "new_predictor", "prepare"]
 
 _TOGETHER = 1024  # examples whose fingerprint is computed at once
 _WITH_RECIPE = RECIPES.keys() - {"example"}
-_LAYOUT_OPTIONS = ("smiles", "nodes", "keys", "tables")
+_LAYOUT_OPTIONS = ("smiles", "nodes", "keys", "tables", "task_table")
 
 
 class Lift(NamedTuple):
@@ -302,7 +302,7 @@ def _absolute_paths(config: Config, is_at_hand: bool) -> dict[str, Any]:
     is_path = not is_at_hand and config.data not in DATA_SETS
     if is_path and Path(config.data).expanduser().exists():
         paths["data"] = _absolute(config.data)
-    for key in ("nodes", "tables"):
+    for key in ("nodes", "tables", "task_table"):
         if getattr(config, key) is not None:
             paths[key] = tuple(map(_absolute, getattr(config, key)))
     return paths

@@ -6,7 +6,7 @@ structure. Where the other side cannot hold what it is given, a sentence says so
 """
 
 from incidence.geometry.convert.gudhi import from_gudhi, to_gudhi
-from incidence.geometry.convert.hif import read_hif, write_hif
+from incidence.geometry.convert.hif import HifTables, read_hif, read_hif_tables, write_hif
 from incidence.geometry.convert.networkx import from_networkx, to_networkx
 from incidence.geometry.convert.numpy import from_numpy, to_numpy
 from incidence.geometry.convert.pyg import from_pyg
@@ -18,6 +18,7 @@ from incidence.geometry.convert.toponetx import from_toponetx, to_toponetx
 from incidence.geometry.convert.trimesh import from_trimesh, to_trimesh
 
 __all__ = [
+    "HifTables",
     "Molecule",
     "from_gudhi",
     "from_networkx",
@@ -28,6 +29,7 @@ __all__ = [
     "from_toponetx",
     "from_trimesh",
     "read_hif",
+    "read_hif_tables",
     "read_sdf",
     "to_gudhi",
     "to_networkx",

@@ -6,7 +6,7 @@ import gzip
 import json
 import zlib
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from incidence.limits import assert_unpacked, parse_json
 from incidence.structure.example import Example
 from incidence.structure.structure import Structure
 
-__all__ = ["read_hif", "write_hif"]
+__all__ = ["HifTables", "read_hif", "read_hif_tables", "write_hif"]
 
 _TYPES = {"undirected": "{i ...}", "asc": "{i ...}", "directed": "{i ...} {j ...}"}
 _PAIRS = "i e:edge"
@@ -30,12 +30,89 @@ _WORDS = {"dict": "an object", "list": "a list", "str": "a text"}
 T = TypeVar("T")
 
 
+class HifTables(NamedTuple):
+    """What a HIF file says, as texts by column; lists are left out.
+
+    Attributes:
+        nodes: A column `node` with the names, then one for each attribute.
+        edges: A column `edge` with the names, then one for each attribute.
+        incidences: Columns `node` and `edge`, then one for each attribute, such as `weight`.
+        metadata: What the file says of the whole hypergraph.
+    """
+
+    nodes: dict[str, list[str]]
+    edges: dict[str, list[str]]
+    incidences: dict[str, list[str]]
+    metadata: dict[str, str]
+
+
+def read_hif_tables(path: Any) -> HifTables:
+    """Read all texts and numbers of a HIF file: the labels, too, which are no features.
+
+    Raises:
+        IncidenceError: The file is no HIF file.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_hif(Structure(2, {"{i ...}": [[0, 1], [0, 0]]}), f"{folder}/one.hif.json")
+        ...     read_hif_tables(f"{folder}/one.hif.json").incidences
+        {'node': ['0', '1'], 'edge': ['0', '0']}
+    """
+    path = regular_file(path, "a HIF file")
+    content = _content(path)
+    nodes = _records(content, "nodes", "node", path)
+    edges = _records(content, "edges", "edge", path)
+    incidences = _checked_incidences(content, path)
+    for record in incidences:
+        nodes.setdefault(record["node"], {})
+        edges.setdefault(record["edge"], {})
+    rows = [
+        {**_texts(one, path), "node": str(one["node"]), "edge": str(one["edge"])}
+        for one in incidences
+    ]
+    metadata = _part(content, "metadata", dict, path)
+    plain = {str(key): _text(value) for key, value in metadata.items() if _is_plain(value)}
+    return HifTables(
+        _columns("node", {str(key): _texts(one, path) for key, one in nodes.items()}),
+        _columns("edge", {str(key): _texts(one, path) for key, one in edges.items()}),
+        _by_column(["node", "edge"], rows),
+        plain,
+    )
+
+
+def _texts(record: dict[str, Any], path: Path) -> dict[str, str]:
+    """The attributes of a record, and its weight, as text."""
+    attributes = {"weight": record["weight"]} if "weight" in record else {}
+    attributes |= _part(record, "attrs", dict, path)
+    return {str(key): _text(value) for key, value in attributes.items() if _is_plain(value)}
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, (str, int, float))
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def _columns(key: str, records: dict[str, dict[str, str]]) -> dict[str, list[str]]:
+    """Records by name as columns, the names first."""
+    return _by_column([key], [{**one, key: name} for name, one in records.items()])
+
+
+def _by_column(first: list[str], rows: list[dict[str, str]]) -> dict[str, list[str]]:
+    names = dict.fromkeys([*first, *(name for row in rows for name in row)])
+    return {name: [row.get(name, "") for row in rows] for name in names}
+
+
 def read_hif(path: Any, pattern: str | None = None) -> Example:
     r"""Read a hypergraph from a HIF file (JSON, also compressed with gzip).
 
     Nodes and edges are numbered as they are listed, then as they first come in incidences. Weights
     and numbers among the attributes are features, in the order of the first record that has any.
-    Other attributes are ignored.
+    Texts, such as labels, are no features: `read_hif_tables` reads them, and so does
+    `inc.data.load(path, target=...)`.
 
     Args:
         path: The file.
@@ -66,13 +143,8 @@ def read_hif(path: Any, pattern: str | None = None) -> Example:
         )
     nodes = _records(content, "nodes", "node", path)
     edges = _records(content, "edges", "edge", path)
-    incidences = content["incidences"]
-    for number, record in enumerate(incidences):
-        if not _has_name(record, "node") or not _has_name(record, "edge"):
-            raise IncidenceError(
-                f"{path}: incidence {number} is a record with `node` and `edge`; got"
-                f" {shown(record)}."
-            )
+    incidences = _checked_incidences(content, path)
+    for record in incidences:
         nodes.setdefault(record["node"], {})
         edges.setdefault(record["edge"], {})
     node_at, edge_at = ({name: k for k, name in enumerate(names)} for names in (nodes, edges))
@@ -101,6 +173,18 @@ def read_hif(path: Any, pattern: str | None = None) -> Example:
         structure = Structure(len(nodes), {text: _faces(Pattern(text), pairs, incidences, path)})
         features[text] = of_edges
     return Example(structure, {key: x for key, x in features.items() if x is not None})
+
+
+def _checked_incidences(content: dict[str, Any], path: Path) -> list[dict[str, Any]]:
+    """The records of incidences, each with a node and an edge."""
+    incidences: list[dict[str, Any]] = content["incidences"]
+    for number, record in enumerate(incidences):
+        if not _has_name(record, "node") or not _has_name(record, "edge"):
+            raise IncidenceError(
+                f"{path}: incidence {number} is a record with `node` and `edge`; got"
+                f" {shown(record)}."
+            )
+    return incidences
 
 
 def _content(path: Path) -> dict[str, Any]:

@@ -1,0 +1,60 @@
+"""Parquet and Arrow files as columns of values, by pyarrow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from incidence.errors import IncidenceError, need
+from incidence.files import regular_file
+from incidence.limits import assert_size
+
+__all__ = ["COLUMNAR", "is_columnar", "read_columnar"]
+
+COLUMNAR = (".parquet", ".pq", ".arrow", ".feather")
+"""The suffixes of files with columns of values."""
+_PER_CELL = 60  # bytes that a cell takes as a Python object
+
+
+def is_columnar(path: Path) -> bool:
+    """Return whether the name of a file is that of Parquet or Arrow."""
+    return path.name.lower().endswith(COLUMNAR)
+
+
+def read_columnar(path: Path) -> dict[str, list[Any]]:
+    """Return the columns of a Parquet or Arrow file, with None for missing values.
+
+    Raises:
+        IncidenceError: The file is damaged, or has columns of lists or structs.
+        TooLargeError: It has more cells than memory allows.
+    """
+    regular_file(path, "a table")
+    arrow = need("pyarrow", "reading Parquet and Arrow files", "parquet")
+    try:
+        table = _parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _arrow(path)
+        nested = [field.name for field in table.schema if arrow.types.is_nested(field.type)]
+        if not nested:
+            return {name: table.column(name).to_pylist() for name in table.column_names}
+    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise IncidenceError(
+            f"{path} cannot be read as Parquet or Arrow ({' '.join(str(error).split())}): get the"
+            " file again, or save the table as CSV."
+        ) from None
+    raise IncidenceError(
+        f"{path}: the column `{nested[0]}` has lists or structs, and a cell is one value. Leave it"
+        " out, or make a column of each value."
+    )
+
+
+def _parquet(path: Path) -> Any:
+    parquet = need("pyarrow.parquet", "reading Parquet files", "parquet")
+    about = parquet.read_metadata(path)
+    assert_size(about.num_rows * about.num_columns * _PER_CELL, f"{path}, unpacked,")
+    return parquet.read_table(path)
+
+
+def _arrow(path: Path) -> Any:
+    feather = need("pyarrow.feather", "reading Arrow files", "parquet")
+    table = feather.read_table(path)
+    assert_size(table.num_rows * table.num_columns * _PER_CELL, f"{path}, unpacked,")
+    return table
