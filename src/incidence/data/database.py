@@ -182,8 +182,9 @@ def find_keys(
         foreign = {}
         for column in table.columns:
             target = given.get((key, column)) or _target(key, column, primaries)
-            is_key = target is not None and column != primaries[key]
-            if is_key and ((key, column) in given or _refers(table[column], known[target])):
+            if target is None or column == primaries[key]:
+                continue
+            if (key, column) in given or _refers(table[column], known[target]):
                 foreign[column] = target
         time = (times or {}).get(key) or _time(table, foreign)
         keyed[key] = KeyedTable(key, table, primaries[key], foreign, time and table.named(time))

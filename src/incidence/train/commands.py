@@ -39,7 +39,7 @@ examples:
   incidence train --data edges.csv --nodes nodes.csv     labels of nodes
   incidence train --data edges.csv --task links          missing edges
   incidence train --data ratings.csv --target rating     ratings of movies
-  incidence train --data tables/ --task-table task.csv   forecasts from a database
+  incidence train --data tables/ --task-table task.csv   forecasts
   incidence train --data molecules.csv --smiles smiles --target expt
   incidence train --config settings.yaml --seed 1        options from a file
   incidence train --resume runs/solubility-1             after a stop or a kill
@@ -318,6 +318,8 @@ def _keywords(f: Field[Any], kind: Any, has_default: bool) -> dict[str, Any]:
     if kind is bool:
         return {**keywords, "action": argparse.BooleanOptionalAction}
     if f.metadata["among"]:
+        if f.metadata["metavar"]:
+            keywords["metavar"] = f.metadata["metavar"]
         return {**keywords, "choices": f.metadata["among"]}
     usual = {int: "N", float: "X"}.get(kind, f.name.upper())
     keywords["metavar"] = f.metadata["metavar"] or usual

@@ -53,6 +53,7 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
         "epochs": 24,
     },
     "graph": {"model": "graph"},
+    "hypergraph": {"model": "hypergraph"},
     "database": {
         "model": "relational",
         "hidden": 32,
@@ -169,7 +170,10 @@ class Config:
     metric: str | None = _option(
         None,
         "data",
-        "main metric (default: rmse for numbers, accuracy for classes, auc for labels and links)",
+        "main metric: accuracy, ap, auc, rmse, mae; of links hits@10 and so on; of triples mrr; of"
+        " ratings ndcg@10, recall@10 (default: rmse for numbers, accuracy for classes, auc for"
+        " labels and links)",
+        metavar="NAME",
         among=(
             *("accuracy", "ap", "auc", "rmse", "mae"),
             *("hits@1", "hits@3", "hits@10", "hits@50", "mrr", "recall@10", "ndcg@10"),

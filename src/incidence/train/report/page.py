@@ -53,6 +53,8 @@ _FILES = {
     "ratings": "pairs.csv",
     "links": "pairs.csv",
     "triples": "queries.csv",
+    "database": "queries.csv",
+    "hypergraph": "new.hif.json",
     GRAPH_TABLES: "edges.csv --nodes nodes.csv",
 }
 """Examples of files to predict, by reader."""
