@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from incidence.distributed.heartbeat import watched
 from incidence.errors import IncidenceError
 from incidence.files import disk_trouble
 from incidence.models import Predictor
@@ -24,7 +25,7 @@ from incidence.train import checkpoint
 from incidence.train.config import Config
 from incidence.train.evaluate import evaluate
 from incidence.train.evaluation import Evaluation, describe_baseline
-from incidence.train.launch import is_first, started_processes
+from incidence.train.launch import is_first, is_restarted, started_processes
 from incidence.train.model_spec import in_one_line
 from incidence.train.prepare import Experiment, load_for, new_predictor, prepare
 from incidence.train.run_folder import RunFolder, read_json, write
@@ -97,6 +98,8 @@ def train(
         Interrupted: The user stopped it.
     """
     config, data = _config_and_data(options, data)
+    if config.out is not None and is_restarted() and Path(config.out, "config.yaml").exists():
+        return resume(config.out, data, is_shown)
     config = _with_processes(config)
     with _threads(config.threads):
         experiment = prepare(config, data)
@@ -315,7 +318,8 @@ class _Job:
 
     def _fit(self) -> None:
         try:
-            self.trainer.fit(self.module, ckpt_path=self.start, weights_only=True)
+            with watched(self.trainer.global_rank, self.trainer.world_size):
+                self.trainer.fit(self.module, ckpt_path=self.start, weights_only=True)
         except SystemExit as error:  # what Lightning makes of Ctrl-C
             raise Interrupted(self.folder) from error
         except OSError as error:  # of a log; checkpoints and tables have better messages

@@ -1,0 +1,186 @@
+"""Several hosts, as network namespaces of this machine: only traffic between them connects them.
+
+This needs root. Run it with `./run test -m slow tests/train/test_hosts.py`.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import incidence as inc
+from incidence.train import train
+from tests.train.small_runs import graphs
+from tests.train.test_processes import SMALL, labelled_nodes
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True, timeout=20)
+
+
+def _can_make_hosts() -> bool:
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        return False
+    try:
+        _ip("netns", "add", "incidence-probe")
+        _ip("netns", "del", "incidence-probe")
+    except subprocess.SubprocessError:
+        return False
+    return True
+
+
+class Hosts:
+    """Namespaces with one network between them."""
+
+    def __init__(self, count: int) -> None:
+        self.name = f"inc{os.getpid()}"
+        self.count = count
+        self.started: list[subprocess.Popen[str]] = []
+
+    def host(self, number: int) -> str:
+        return f"{self.name}h{number}"
+
+    def make(self) -> None:
+        hub = f"{self.name}hub"
+        _ip("netns", "add", hub)
+        _ip("-n", hub, "link", "add", "bridge", "type", "bridge")
+        _ip("-n", hub, "link", "set", "bridge", "up")
+        for number in range(self.count):
+            host, plug = self.host(number), f"plug{number}"
+            _ip("netns", "add", host)
+            _ip("-n", hub, "link", "add", plug, "type", "veth", "peer", "name", "eth0",
+                "netns", host)  # fmt: skip
+            _ip("-n", hub, "link", "set", plug, "master", "bridge", "up")
+            _ip("-n", host, "addr", "add", f"10.91.7.{number + 1}/24", "dev", "eth0")
+            _ip("-n", host, "link", "set", "eth0", "up")
+            _ip("-n", host, "link", "set", "lo", "up")
+
+    def remove(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(20)
+        for name in (*(self.host(k) for k in range(self.count)), f"{self.name}hub"):
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+    def unplug(self, number: int) -> None:
+        _ip("-n", f"{self.name}hub", "link", "set", f"plug{number}", "down")
+
+    def start(self, words: list[str], torchrun: tuple[str, ...] = ()) -> None:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "eth0"}
+        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+        for number in range(self.count):
+            command = ["ip", "netns", "exec", self.host(number), sys.executable]
+            command += ["-m", "torch.distributed.run", f"--nnodes={self.count}", *torchrun]
+            command += ["--nproc_per_node=1", f"--node_rank={number}"]
+            command += ["--master_addr=10.91.7.1", "--master_port=29517"]
+            self.started.append(
+                subprocess.Popen(
+                    [*command, "-m", "incidence", *words],
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    env=environment,
+                    start_new_session=True,
+                )
+            )
+
+    def printed(self, number: int, timeout: float) -> str:
+        return self.started[number].communicate(timeout=timeout)[0]
+
+
+@pytest.fixture
+def hosts(request: pytest.FixtureRequest) -> Iterator[Hosts]:
+    if not _can_make_hosts():
+        pytest.skip("hosts are network namespaces, which only root can make, with the tool `ip`")
+    made = Hosts(request.param)
+    try:
+        made.make()
+        yield made
+    finally:
+        made.remove()
+
+
+def _words(options: dict[str, object]) -> list[str]:
+    words = ["train"]
+    for name, value in options.items():
+        flag = "--" + name.replace("_", "-")
+        words += [flag] if value is True else [flag, str(value)]
+    return words
+
+
+def _history(path: Path) -> list[list[float]]:
+    rows = csv.DictReader((path / "history.csv").read_text().splitlines())
+    return [[float(value) for value in row.values()] for row in rows]
+
+
+@pytest.mark.parametrize("hosts", [2, 3], indirect=True)
+@pytest.mark.parametrize("is_split", [True, False])
+def test_hosts_have_the_losses_of_one_process(hosts: Hosts, is_split: bool, tmp_path: Path) -> None:
+    if is_split:
+        labelled_nodes("{i j}").save(tmp_path / "d.npz")
+    else:
+        inc.collate(graphs(20)).save(tmp_path / "d.npz")
+    given = {**SMALL, "data": str(tmp_path / "d.npz")}
+    given |= {"split_structure": True, "batch_size": 1} if is_split else {}
+    train({**given, "out": str(tmp_path / "one")})
+    hosts.start(_words({**given, "out": str(tmp_path / "hosts")}))
+    for number in range(hosts.count):
+        text = hosts.printed(number, 240)
+        assert hosts.started[number].returncode == 0, text
+    one, other = _history(tmp_path / "one"), _history(tmp_path / "hosts")
+    for first, second in zip(one, other, strict=True):
+        assert first == pytest.approx(second, rel=1e-6, abs=1e-9)
+
+
+def _long_run(tmp_path: Path) -> list[str]:
+    labelled_nodes("{i j}").save(tmp_path / "d.npz")
+    given = {**SMALL, "data": str(tmp_path / "d.npz"), "out": str(tmp_path / "run")}
+    return _words({**given, "split_structure": True, "batch_size": 1, "epochs": 100000})
+
+
+def _wait_for_epochs(path: Path) -> None:
+    start = time.monotonic()
+    while not (path / "checkpoints" / "last.ckpt").exists():
+        assert time.monotonic() - start < 200, "training did not begin"
+        time.sleep(0.5)
+    time.sleep(3)
+
+
+@pytest.mark.parametrize("hosts", [2], indirect=True)
+@pytest.mark.parametrize("unplugged", [1, 0])
+def test_an_unplugged_host_ends_the_others_within_half_a_minute(
+    hosts: Hosts, unplugged: int, tmp_path: Path
+) -> None:
+    hosts.start(_long_run(tmp_path))
+    _wait_for_epochs(tmp_path / "run")
+    hosts.unplug(unplugged)
+    start = time.monotonic()
+    text = hosts.printed(1 - unplugged, 90)
+    seconds = time.monotonic() - start
+    assert "incidence train --resume" in text
+    assert seconds < 45  # torchrun itself takes some seconds to end
+
+
+@pytest.mark.parametrize("hosts", [2], indirect=True)
+def test_a_killed_process_ends_the_others(hosts: Hosts, tmp_path: Path) -> None:
+    hosts.start(_long_run(tmp_path))
+    _wait_for_epochs(tmp_path / "run")
+    os.killpg(hosts.started[1].pid, signal.SIGKILL)
+    start = time.monotonic()
+    text = hosts.printed(0, 90)
+    assert "incidence train --resume" in text
+    assert time.monotonic() - start < 45
