@@ -7,6 +7,7 @@ folder.
 ./run bench nodes [SET ...] --folder DATA      labels of nodes, beside GCN
 ./run bench ratings [SET ...] --folder DATA    ratings, beside damped means
 ./run bench links [SET ...] --folder DATA      links, beside scores that learn nothing
+./run bench distributed                        one structure over 1, 2 and 4 processes
 ./run bench results                            the page docs/results.md, of all results
 ./run bench scale | algebra
 """
@@ -19,7 +20,7 @@ from importlib import import_module
 
 __all__ = ["MEASURES", "main"]
 
-MEASURES = ("learn", "links", "nodes", "ratings", "scale", "algebra", "results")
+MEASURES = ("learn", "links", "nodes", "ratings", "scale", "algebra", "distributed", "results")
 _COMMANDS = ("train", "predict", "evaluate")
 
 

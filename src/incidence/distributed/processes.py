@@ -92,14 +92,14 @@ class TorchWorld(World):
         """Compare what comes next with the other processes."""
         self._step += 1
         mine = torch.tensor([self._step, kind, detail])
-        every = torch.empty(self.size * 3, dtype=torch.long)
+        parts = [torch.empty_like(mine) for _ in range(self.size)]
         self._guarded(
-            "the number of the step",
-            lambda: dist.all_gather_into_tensor(every, mine, group=self._group),
+            "the number of the step", lambda: dist.all_gather(parts, mine, group=self._group)
         )
-        other = (every.view(-1, 3) != mine).any(1).nonzero()[:, 0]
+        every = torch.stack(parts)  # (processes, 3)
+        other = (every != mine).any(1).nonzero()[:, 0]
         if len(other):
-            step = every.view(-1, 3)[other[0], 0]
+            step = every[other[0], 0]
             raise IncidenceError(
                 f"process {self.rank} is at step {self._step} of the exchange, and process"
                 f" {int(other[0])} at step {int(step)} or at another one: some process called a"
