@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import incidence as inc
+from incidence.structure.world import World
 from tests.cases import some
 from tests.distributed.cases import (
     MAPS,
@@ -16,7 +17,7 @@ from tests.distributed.cases import (
     assert_equal_on_parts,
     features,
 )
-from tests.distributed.thread_world import ThreadWorld, run_threads
+from tests.distributed.thread_world import run_threads
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_a_product_that_joins_in_a_circle_is_refused_with_the_rows_that_would_tr
     structure = STRUCTURES["graph"]()
     edges = torch.ones(structure.num_entries("{i j}"), 1)
 
-    def work(world: ThreadWorld) -> None:
+    def work(world: World) -> None:
         part = inc.distributed.split(structure, world=world)
         own = edges[inc.distributed.rows(part, "{i j}")]
         inc.einsum("{i j}, {j k}, {i k} -> i", own, own, own, part)

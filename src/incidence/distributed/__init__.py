@@ -7,9 +7,19 @@ Processes are those of `torch.distributed`, as `torchrun` starts them.
 from __future__ import annotations
 
 from incidence.distributed.assembling import assemble
+from incidence.distributed.blocks import run_blocks
 from incidence.distributed.part import Part, gather, rows
 from incidence.distributed.processes import TorchWorld
 from incidence.distributed.splitting import split
 from incidence.distributed.training import sum_gradients
 
-__all__ = ["Part", "TorchWorld", "assemble", "gather", "rows", "split", "sum_gradients"]
+__all__ = [
+    "Part",
+    "TorchWorld",
+    "assemble",
+    "gather",
+    "rows",
+    "run_blocks",
+    "split",
+    "sum_gradients",
+]
