@@ -44,6 +44,21 @@ examples:
   incidence explain "i j * i j -> i j"           all 203 products of matrices
 """
 
+_EXPRESSIVITY = """\
+Decide which structures networks of one kind can tell apart: exactly, without
+training. A pair that is told apart gets a witness; for any other pair larger
+architectures are tried. Features in files are where colours start from.
+"""
+
+_EXPRESSIVITY_EXAMPLES = """\
+examples:
+  incidence expressivity "i, {i j} -> i, {i j}" graphs.g6
+  incidence expressivity "i, {i j} -> i, {i j}" one.edges other.edges --pair 0 1
+  incidence expressivity "i, {i j} -> i, {i j}" cycle-6 petersen --json
+  incidence expressivity "i, {i j} -> i" smiles:CCO smiles:COC
+  incidence expressivity "i j -> i j" graphs.g6 --lift pairs --products "i j, j k -> i k"
+"""
+
 _ROOT = Path(__file__).parents[2]  # in a clone, the folder of the project
 
 _SYNONYMS = {
@@ -254,6 +269,70 @@ def _explain(arguments: argparse.Namespace) -> str:
     return explanation.text(show_all=arguments.all)
 
 
+def _expressivity_flags(command: argparse.ArgumentParser) -> None:
+    command.description, command.epilog = _EXPRESSIVITY, _EXPRESSIVITY_EXAMPLES
+    add = command.add_argument
+    add("map", metavar="MAP", help='map of the layers, in quotes: "i, {i j} -> i, {i j}"')
+    add("files", metavar="FILE", nargs="+", help="a file, a named object, or smiles:...")
+    add("--products", nargs="+", default=(), metavar="TEXT", help="products that layers add")
+    add("--aggr", metavar="NAME", help="how layers pool: sum (default), mean, max, min, std")
+    add("--operations", nargs="+", metavar="NAME", help="operations of layers, such as local")
+    add("--max-overlap", type=int, metavar="K", help="matched nodes in faces of any size")
+    add("--lift", metavar="NAME", help="tensors to add: rings, cliques, pairs, hops, triples")
+    add("--bare", action="store_true", help="ignore the features that files have")
+    add("--pair", nargs=2, type=int, metavar="N", help="the structures to explain, from 0")
+    add("--json", action="store_true", help="print one JSON object, for other programs")
+    command.set_defaults(run=_expressivity)
+
+
+def _expressivity(arguments: argparse.Namespace) -> str:
+    from incidence.expressive import expressivity
+
+    e = expressivity(
+        arguments.map,
+        _structures(arguments.files, arguments.lift, arguments.bare),
+        aggr=arguments.aggr,
+        products=arguments.products,
+        operations=arguments.operations,
+        max_overlap=arguments.max_overlap,
+    )
+    words = e.explain(*(arguments.pair or ()))
+    if not arguments.json:
+        return f"{words}\n\nClasses: {' '.join(map(str, e.classes))}"
+    data = {
+        "map": arguments.map,
+        "is_exact": e.is_exact,
+        "classes": e.classes,
+        "groups": e.groups,
+        "rounds": e.rounds,
+        "colours": {key: colours.tolist() for key, colours in e.colours.items()},
+        "explanation": words,
+    }
+    return json.dumps(data, indent=1)
+
+
+def _structures(texts: Sequence[str], lift: str | None, is_bare: bool) -> list[Any]:
+    """Return the structures of files and names; with features, if all have some."""
+    from incidence.plot.subjects import lifted, subject_of
+    from incidence.structure import Example, uncollate
+
+    found: list[Any] = []
+    for text in texts:
+        subject = subject_of(text, _open_run)
+        if subject.kind != "structure":
+            raise IncidenceError(
+                f"expressivity compares structures, and {text!r} is a {subject.kind}. Name files,"
+                " objects such as cube, or smiles:... after the map."
+            )
+        value = lifted(subject.value, lift or "none")
+        found += uncollate(value)
+    if not is_bare and all(isinstance(one, Example) for one in found):
+        return found
+    bare = [one.structure if isinstance(one, Example) else one for one in found]
+    shared = set.intersection(*(set(one.patterns) for one in bare))
+    return [one.only(shared) for one in bare]
+
+
 def _training(name: str) -> _AddFlags:
     """Return what adds the flags of a command of training, whose libraries may be missing."""
 
@@ -302,6 +381,7 @@ def _welcome(_: argparse.Namespace) -> str:
 _AddFlags = Callable[[argparse.ArgumentParser], None]
 _COMMANDS: dict[str, tuple[str, _AddFlags]] = {
     "explain": ("explain what a map can do", _explain_flags),
+    "expressivity": ("decide what networks can tell apart, exactly", _expressivity_flags),
     "bench": (
         "measure speed, and learning on many data sets (in the project's folder)",
         lambda command: None,

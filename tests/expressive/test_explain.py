@@ -119,7 +119,7 @@ def test_larger_architectures_start_from_the_same_features():
     marked = inc.expressivity("i -> i", batch, features={"i": x}, operations="self")
     assert marked.separates(0, 1)
     text = marked.explain(0, 1)
-    assert "with the features and orbit of row" in text
+    assert "with the features (1)" in text
 
 
 def test_a_list_of_rings_stops_at_the_size_that_is_enough():

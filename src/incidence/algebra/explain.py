@@ -25,6 +25,7 @@ from incidence.algebra.multilinear import MultilinearMap, is_entrywise
 from incidence.algebra.overlap import MAX_LISTED, overlaps
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.products import ProductText, needs_join
+from incidence.algebra.variables import bound_in_words, num_variables
 from incidence.errors import IncidenceError, TooLargeError
 
 __all__ = ["Explanation", "ProductExplanation", "explain"]
@@ -32,6 +33,7 @@ __all__ = ["Explanation", "ProductExplanation", "explain"]
 WIDTH = 80
 _MAX_LABEL = 32  # characters of a column of the table
 _MAX_BLOCKS, _MAX_SHOWN = 30, 60  # are shown, unless the caller wants all
+_MOST_COUNTED = 2_000  # products whose variables are counted
 _LEGEND = (
     "x is the input, y the output. Letters of x stand for different nodes, and so do",
     "those of y; a letter in both is a node that they share. A sum runs over the",
@@ -139,7 +141,8 @@ class Explanation:
         Args:
             show_all: Whether to show long lists to their end, and not only how long they are.
         """
-        parts = self._head(), self._table(show_all), self._legend(), self._details(show_all)
+        parts = [self._head(), self._table(show_all), self._legend(), self._details(show_all)]
+        parts.append(lines(bound_in_words(num_variables(self.map))))
         return "\n\n".join("\n".join(part) for part in parts).rstrip()
 
     def _legend(self) -> tuple[str, ...]:
@@ -240,6 +243,7 @@ class Explanation:
             "enough_nodes": None if m.is_open else dict(m.enough_nodes),
             "dimension_at": _dimension_data(m, self.nodes),
             "paper": paper and paper.data(),
+            "num_variables": num_variables(m),
             **layer,
             "blocks": [
                 self._pair_data(pair, min(pair.count, limit - pair.start)) for pair in shown
@@ -304,7 +308,16 @@ class ProductExplanation:
         Args:
             show_all: Whether to show a long list to its end, and not only how long it is.
         """
-        return "\n".join([*self._head(), "", *_PRODUCT_LEGEND, "", *self._list(show_all)])
+        bound = lines(bound_in_words(self._num_variables))
+        body = [*self._head(), "", *_PRODUCT_LEGEND, "", *self._list(show_all)]
+        return "\n".join([*body, "", *bound])
+
+    @property
+    def _num_variables(self) -> int | None:
+        """The largest number of variables of a product; None if there are too many to look at."""
+        if len(self._products) > _MOST_COUNTED:
+            return None
+        return max((num_variables(p) or 0 for p in self._products), default=0)
 
     def _head(self) -> Iterator[str]:
         m = self.map
@@ -359,6 +372,7 @@ class ProductExplanation:
             "dimension_at": _dimension_data(m, self.nodes),
             "num_beyond_entrywise": m.num_beyond_entrywise,
             "num_joins": m.num_joins,
+            "num_variables": self._num_variables,
             "products": products,
             "is_complete": len(shown) == len(self._products),
         }

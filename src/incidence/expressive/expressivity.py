@@ -142,12 +142,13 @@ class Expressivity:
             return None
         trunk, heads = self.refinement.states, self.architecture.heads
         if not heads:
-            return witness_of(self.structure, trunk, self.refinement.rounds, pair)
+            own = self.refinement.rounds
+            return witness_of(self.structure, trunk, own, pair, self.features)
         for head, states in zip(heads, self.refinement.head_states, strict=True):
             chain, rounds = [*trunk, *states], [*self.refinement.rounds, *head.rounds]
             last = classes_of(self.structure, [(head.output, chain[-1][head.output])])
             if last[pair[0]] != last[pair[1]]:
-                return witness_of(self.structure, chain, rounds, pair)
+                return witness_of(self.structure, chain, rounds, pair, self.features)
         return None
 
     def larger(self, one: int, other: int) -> dict[str, bool | None]:

@@ -4,7 +4,7 @@ read, layer by layer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.expressive.architecture import Round
 from incidence.expressive.readers import Reading, State
+from incidence.expressive.refine import orbits_of
 from incidence.expressive.sums import SumTable
 from incidence.nn.tensors import key_of
 from incidence.structure import Structure
@@ -20,6 +21,7 @@ from incidence.structure import Structure
 __all__ = ["Witness", "counts_of", "witness_of"]
 
 _MOST_COLOURS = 12  # that are unfolded
+_MOST_NUMBERS = 8  # of a row of features
 _MOST_READ = 6  # different colours that one line names
 
 
@@ -56,6 +58,7 @@ def witness_of(
     states: Sequence[State],
     rounds: Sequence[Round],
     pair: tuple[int, int],
+    features: Mapping[Pattern, Tensor],
 ) -> Witness | None:
     """Return a colour of which two structures have different numbers, as early as there is one.
 
@@ -64,12 +67,13 @@ def witness_of(
         states: The colours at the start and after every round.
         rounds: The round that made each state but the first.
         pair: The numbers of the structures.
+        features: The features that colours started from.
     """
     for time, state in enumerate(states):
         chosen = _rarest(structure, state, pair)
         if chosen is not None:
             pattern, colour, counts = chosen
-            unfolder = _Unfolder(structure, states, rounds)
+            unfolder = _Unfolder(structure, states, rounds, features)
             lines = unfolder.unfold(time, pattern, colour)
             num_layers = sum(one.is_layer for one in rounds[:time])
             return Witness(pattern, num_layers, counts, lines)
@@ -98,9 +102,14 @@ class _Unfolder:
     """
 
     def __init__(
-        self, structure: Structure, states: Sequence[State], rounds: Sequence[Round]
+        self,
+        structure: Structure,
+        states: Sequence[State],
+        rounds: Sequence[Round],
+        features: Mapping[Pattern, Tensor],
     ) -> None:
         self._structure, self._states, self._rounds = structure, states, rounds
+        self._features = features
         self._names: dict[tuple[int, Pattern, int], str] = {}
         self._open: list[tuple[int, Pattern, int]] = []
         self._readings: dict[int, list[Reading]] = {}
@@ -153,10 +162,15 @@ class _Unfolder:
     def _at_the_start(self, pattern: Pattern, row: int, number: int) -> str:
         if number == 1:
             return ""
-        first = self._structure.entry_ptr(pattern)
-        which = int(self._structure.batch(pattern)[row])
-        place = row - int(first[which])
-        return f" with the features and orbit of row {place} of structure {which}"
+        words = []
+        if len(pattern.orbits) > 1:
+            orbit = int(orbits_of(self._structure, pattern)[row])
+            words.append(f"of the orbit {pattern.orbits[orbit]}")
+        if pattern in self._features:
+            numbers = [f"{number:.4g}" for number in self._features[pattern][row].tolist()]
+            more = ", ..." if len(numbers) > _MOST_NUMBERS else ""
+            words.append(f"with the features ({', '.join(numbers[:_MOST_NUMBERS])}{more})")
+        return "".join(f" {word}" for word in words)
 
     def _siblings(self, time: int, pattern: Pattern, row: int) -> tuple[Tensor, str]:
         """The rows that were the same before this layer and are not now; the name before it."""

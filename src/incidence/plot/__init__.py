@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from incidence.plot.plan_pictures import plan
     from incidence.plot.posets import poset
     from incidence.plot.sharing_matrix import sharing
+    from incidence.plot.stable_colours import colours
     from incidence.plot.structures import structure
     from incidence.plot.text import plain, scatter
 
 _HOMES = {
     "Compared": "incidence.plot.figures",
     "Picture": "incidence.plot.picture",
+    "colours": "incidence.plot.stable_colours",
     "comparison": "incidence.plot.figures",
     "confusion": "incidence.plot.figures",
     "curves": "incidence.plot.figures",
@@ -59,6 +61,7 @@ _HOMES = {
 __all__ = [
     "Compared",
     "Picture",
+    "colours",
     "comparison",
     "confusion",
     "curves",

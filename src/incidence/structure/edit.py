@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import torch
@@ -132,6 +132,23 @@ class Edits(StructureData):
     def _single_ptr(self, count: int) -> Tensor:
         """Return the pointers of a single structure with so many nodes or entries."""
         return torch.tensor([0, count], device=self.device)
+
+    def only(self, tensors: Iterable[str | Pattern]) -> Self:
+        """Return the structure with the nodes, and some of the tensors.
+
+        Args:
+            tensors: Their texts or names.
+
+        Example:
+            >>> from incidence.structure import Structure
+            >>> s = Structure(3, {"{i j}": [[0, 1], [1, 2]], "{i j k}": [[0], [1], [2]]})
+            >>> s.only(["{i j}"])
+            Structure(num_nodes=3, '{i j}': 2 entries)
+        """
+        chosen = {self.resolve(text) for text in tensors}
+        index = {p: parts for p, parts in self._index.items() if p in chosen}
+        entry_ptr = {p: ptr for p, ptr in self._entry_ptr.items() if p in chosen}
+        return self._of(self._node_ptr, index, entry_ptr)
 
     def relabel(self, permutation: object) -> Self:
         """Return the structure with node v called permutation[v].
