@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks import record
 from benchmarks.record import Result
-from benchmarks.tasks import TASKS
+from benchmarks.tasks import TASKS, WAITING
 from benchmarks.tasks.task import Row, Summary, Task
 from incidence.files import whole_file
 
@@ -87,9 +87,12 @@ class Filled:
         goal = self.row.goal
         if goal is None:
             return ""
+        words = f"{goal} in every run" if self.row.is_for_every_run else f"{goal}"
         if self.summary is None:
-            return f"{goal}"
-        return f"{goal}: {'reached' if goal.is_met(self.summary.value) else '**missed**'}"
+            return words
+        if self.is_missed():
+            return f"{words}: **missed**"
+        return f"{words}: {'reached' if self.is_complete else 'reached so far'}"
 
     def baselines(self) -> str:
         """Return the means of other methods on the same parts."""
@@ -107,8 +110,9 @@ class Filled:
 
     def is_missed(self) -> bool:
         """Return whether there is a result that misses the goal."""
-        goal, summary = self.row.goal, self.summary
-        return goal is not None and summary is not None and not goal.is_met(summary.value)
+        if self.row.goal is None or self.summary is None:
+            return False
+        return not self.row.is_met(self.results)
 
 
 def _number(value: float, digits: int) -> str:
@@ -201,6 +205,11 @@ def _missed(rows: Sequence[Filled]) -> Iterator[str]:
 
 
 def _open(rows: Sequence[Filled]) -> Iterator[str]:
+    yield "## What has no task yet\n"
+    yield "| what is to be measured | published | what is missing |"
+    yield "|---|---|---|"
+    yield from (_line([what, *cells]) for what, cells in WAITING.items())
+    yield ""
     left: Mapping[str, None] = dict.fromkeys(row.name for row in rows if not row.is_complete)
     if left:
         yield "## What is left to run\n"

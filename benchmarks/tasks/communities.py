@@ -94,6 +94,7 @@ TASKS = {
                 _PUBLISHED_TRIANGLES,
                 at_most(0.001),
                 digits=-2,
+                is_for_every_run=True,
             ),
             "shifted": Row(
                 "Triangles, other families",
@@ -102,6 +103,7 @@ TASKS = {
                 "TopoPolynormer 1.51, DirSNN 2.40, ETNN 2.74, TopNets 8.57",
                 at_most(0.001),
                 digits=-2,
+                is_for_every_run=True,
             ),
         },
         runs=36,

@@ -134,6 +134,8 @@ class Row:
         digits: Digits after the point; negative for significant digits.
         summary: How the results of all runs become one number.
         reason: Why the goal is missed.
+        is_for_every_run: Whether every run is to reach the goal, and its `worst` if it has one,
+            and not only their mean.
     """
 
     title: str
@@ -146,6 +148,14 @@ class Row:
     digits: int = 3
     summary: Callable[[Sequence[Result]], Summary] = mean
     reason: str = ""
+    is_for_every_run: bool = False
+
+    def is_met(self, results: Sequence[Result]) -> bool:
+        """Return whether results reach the goal."""
+        assert self.goal is not None
+        if self.is_for_every_run:
+            return all(self.goal.is_met(one.more.get("worst", one.value)) for one in results)
+        return self.goal.is_met(self.summary(results).value)
 
 
 @dataclass(frozen=True)

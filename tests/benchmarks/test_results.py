@@ -1,6 +1,7 @@
 """The page of results is what the files of results give, and no figure of it was typed."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import torch
 
 from benchmarks import learn, record, results_page
 from benchmarks.record import Result
-from benchmarks.tasks import TASKS
+from benchmarks.tasks import TASKS, WAITING
 from benchmarks.tasks.bench import Bench
 from benchmarks.tasks.task import (
     Outcome,
@@ -83,6 +84,24 @@ def test_a_row_that_never_ran_says_so_and_is_left_to_run():
     assert [line.split()[3] for line in left.split("\n") if line.startswith("./run")] == [*TASKS]
 
 
+def test_what_has_no_task_yet_is_on_the_page():
+    text = results_page.page([]).partition("## What has no task yet")[2]
+    assert all(f"| {what} |" in text for what in WAITING)
+
+
+README_ROWS = [
+    line
+    for line in (ROOT / "README.md").read_text(encoding="utf-8").split("\n")
+    if line.startswith("|") and re.search(r"`\./run( bench (learn|nodes)|`)", line)
+]
+
+
+@pytest.mark.parametrize("line", README_ROWS)
+def test_figures_of_learning_in_the_readme_are_those_of_the_page(line):
+    value = line.split("|")[2].strip().removesuffix(" %").removesuffix(" pairs")
+    assert f"| {value.partition(' of ')[0]}" in results_page.PAGE.read_text(encoding="utf-8")
+
+
 def test_a_single_run_is_marked_and_so_is_a_missed_goal():
     text = results_page.page([replace(ONE, value=60.0, baselines={"GIN": 65.0})])
     row = next(line for line in text.split("\n") if line.startswith("| BBBP"))
@@ -95,7 +114,15 @@ def test_some_runs_of_several_are_marked_and_a_reached_goal_is_named():
     runs = [replace(ONE, run=f"seed {k}", value=70.0 + k) for k in range(2)]
     text = results_page.page(runs)
     assert "| 70.5 ± 0.7 (2 of 3 runs) |" in text
-    assert "at least 68.8: reached |" in text
+    assert "at least 68.8: reached so far |" in text
+
+
+def test_a_goal_for_every_run_is_missed_if_the_worst_part_of_one_run_misses_it():
+    task = "tdl-triangles"
+    runs = [replace(ONE, task=task, run=f"run {k}", value=1e-5) for k in range(2)]
+    assert "in every run: reached so far" in results_page.page(runs)
+    runs[1] = replace(runs[1], more={"worst": 0.1})
+    assert "in every run: **missed**" in results_page.page(runs)
 
 
 def test_hours_are_the_sum_of_all_runs():

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+import incidence as inc
 from incidence.data import Split
 from incidence.train import Config
 from incidence.train.prepare import prepare
@@ -54,6 +55,27 @@ def test_many_sparse_labelled_graphs_get_larger_rings_and_no_dropout():
     rows = torch.arange(5100)
     options = recipe_by_traits(many, Split(rows[:5000], rows[5000:], rows[:0])).options
     assert (options["max_size"], options["dropout"], options["hidden"]) == (18, 0.0, 64)
+    assert options["epochs"] == 200
+    more = recipe_by_traits(many, Split(torch.arange(40_000) % 5100, rows[:0], rows[:0]))
+    assert more.options["epochs"] == 50  # two million examples in all
+
+
+def test_many_molecules_with_numbers_get_their_rings_and_a_wide_network():
+    def with_rings(example):
+        structure = inc.geometry.lifting.rings(example.structure, max_length=8)
+        ones = torch.ones(structure.num_entries("ring"), 1)
+        features = {**example.features, "ring={i ...}": ones}
+        return example.replace(structure=structure, features=features)
+
+    ringed = [with_rings(example) for example in MOLECULES.examples]
+    many = replace(MOLECULES, examples=[ringed[k % 60] for k in range(5000)])
+    rows = torch.arange(5000)
+    split = Split(rows, rows[:0], rows[:0])
+    recipe = recipe_by_traits(many, split)
+    assert (recipe.options["model"], recipe.options["hidden"]) == ("molecule-rings", 64)
+    assert "there are 5,000 molecules" in recipe.reason
+    few = recipe_by_traits(replace(many, splits=()), Split(rows[:100], rows[:0], rows[:0]))
+    assert few.options == {}
 
 
 def test_the_absolute_metric_has_the_absolute_loss():

@@ -84,6 +84,12 @@ _MANY_RINGS = {
     "weight_decay": 0.0,
     "warmup": 0.05,
 }
+# A reader of molecules has the rings already: the lift would replace them.
+_MANY_MOLECULES = {
+    **{key: value for key, value in _MANY_RINGS.items() if key != "max_size"},
+    "model": "molecule-rings",
+}
+_MOST_SEEN = 2_000_000  # examples in all epochs: 200 epochs of 10,000
 _MANY = 5000  # examples that need no dropout
 _LEAST_PAIRS = 100  # tell an agreement to a twentieth; fewer tell nothing
 
@@ -126,8 +132,13 @@ def recipe_by_traits(data: DataSet, split: Split) -> Recipe:
     traits = measure_traits(data, split)
     for decides, options, reason in _BY_TRAITS:
         if decides(traits):
-            loss = {"loss": "absolute"} if data.metric == "mae" else {}
-            return Recipe({**options, **loss}, reason.format(traits))
+            chosen = dict(options)
+            if data.metric == "mae":
+                chosen["loss"] = "absolute"
+            if "epochs" in chosen:
+                most = max(1, _MOST_SEEN // traits.num_examples)
+                chosen["epochs"] = min(chosen["epochs"], most)
+            return Recipe(chosen, reason.format(traits))
     return Recipe({})
 
 
@@ -139,13 +150,26 @@ _BY_TRAITS: tuple[tuple[Callable[[Traits], bool], Mapping[str, Any], str], ...] 
         " edges without activations, which hold for larger graphs as well",
     ),
     (
-        lambda traits: traits.are_sparse_as_molecules and traits.num_examples >= _MANY,
+        lambda traits: (
+            traits.are_graphs and traits.are_sparse_as_molecules and traits.num_examples >= _MANY
+        ),
         _MANY_RINGS,
         "graphs are sparse as molecules are ({0.mean_degree:.1f} edges at a node), and there are"
         " {0.num_examples:,} to train on: rings, local operations, a wide network without dropout",
     ),
     (
-        lambda traits: traits.are_sparse_as_molecules,
+        lambda traits: (
+            traits.have_rings
+            and traits.are_sparse_as_molecules
+            and traits.kind == "regression"
+            and traits.num_examples >= _MANY
+        ),
+        _MANY_MOLECULES,
+        "there are {0.num_examples:,} molecules to train on, and numbers to predict: rings, local"
+        " operations, a wide network without dropout",
+    ),
+    (
+        lambda traits: traits.are_graphs and traits.are_sparse_as_molecules,
         _RINGS,
         "graphs are sparse as molecules are ({0.mean_degree:.1f} edges at a node): rings, and local"
         " operations",

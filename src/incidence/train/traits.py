@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -21,6 +21,7 @@ _MOST_LOOKED_AT = 1000  # examples, which tell shares to a few per cent
 _MOST_COUNTED = 100  # examples whose triangles are counted
 _MOST_PAIRS = 10_000_000  # pairs of neighbours of a node, in these
 _EDGES = "{i j}"
+_WITH_RINGS = {Pattern("i"), Pattern(_EDGES), Pattern("ring={i ...}")}
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Traits:
     """What a data set of whole structures is like.
 
     Attributes:
+        kind: The kind of the task.
         tensors: The tensors that have features, without coordinates.
         num_examples: Examples to train on.
         mean_nodes: Mean number of nodes.
@@ -40,6 +42,7 @@ class Traits:
         are_counts: Whether all targets are whole numbers from 0, with many different values.
     """
 
+    kind: str
     tensors: tuple[str, ...]
     num_examples: int
     mean_nodes: float
@@ -55,14 +58,14 @@ class Traits:
         return set(map(Pattern, self.tensors)) == {Pattern("i"), Pattern(_EDGES)}
 
     @property
+    def have_rings(self) -> bool:
+        """Whether there are nodes, edges and rings, as readers of molecules make them."""
+        return set(map(Pattern, self.tensors)) == _WITH_RINGS
+
+    @property
     def are_sparse_as_molecules(self) -> bool:
-        """Whether graphs are as molecules are: few edges at a node, and kinds of nodes or edges."""
-        return (
-            self.are_graphs
-            and self.has_kinds
-            and self.most_degree <= 8
-            and (1.5 < self.mean_degree < 2.6)
-        )
+        """Whether nodes have few edges, and nodes or edges have kinds, as in molecules."""
+        return self.has_kinds and self.most_degree <= 8 and (1.5 < self.mean_degree < 2.6)
 
 
 def measure_traits(data: DataSet, split: Split) -> Traits:
@@ -75,19 +78,16 @@ def measure_traits(data: DataSet, split: Split) -> Traits:
     rows = split.train if len(split.train) else torch.arange(len(data.examples))
     step = max(1, len(rows) // _MOST_LOOKED_AT)
     examples = [data.examples[row] for row in rows[::step].tolist()]
-    batch = collate(examples)
-    structure = batch.structure
-    tensors = tuple(key for key in batch.features if not is_position(key))
-    traits = Traits(tensors, len(rows), structure.total_nodes / max(len(examples), 1))
-    if not traits.are_graphs:
+    tensors = tuple(key for key in data.examples[0].features if not is_position(key))
+    num_nodes = sum(one.structure.total_nodes for one in examples)
+    traits = Traits(data.task.kind, tensors, len(rows), num_nodes / max(len(examples), 1))
+    if not (traits.are_graphs or traits.have_rings):
         return traits
-    ends = structure[_EDGES].flatten()
-    degrees = torch.bincount(ends, minlength=structure.total_nodes)
+    batch = collate(examples)
+    degrees = torch.bincount(batch.structure[_EDGES].flatten(), minlength=max(num_nodes, 1))
     are_counts = _are_counts(data, examples)
-    return Traits(
-        tensors,
-        len(rows),
-        traits.mean_nodes,
+    return replace(
+        traits,
         mean_degree=float(degrees.double().mean()),
         most_degree=int(degrees.max()),
         has_kinds=any(map(_has_kinds, batch.features.values())),
