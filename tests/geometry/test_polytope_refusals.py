@@ -152,7 +152,7 @@ def test_a_hull_that_is_no_lattice_is_refused(facets, reason, monkeypatch):
     with pytest.raises(
         IncidenceError,
         match=(
-            rf"convex hull cannot be told apart in double precision \({reason}.* smaller"
+            rf"convex hull cannot be separated in double precision \({reason}.* smaller"
             r" `tolerance`"
         ),
     ):
@@ -165,7 +165,7 @@ def test_integers_too_thin_for_qhull_are_refused_rather_than_wrong(function):
     points[-1][2] += 1
     with pytest.raises(
         IncidenceError,
-        match="the faces of the convex hull cannot be told apart in double precision",
+        match="the faces of the convex hull cannot be separated in double precision",
     ):
         function(points)
 

@@ -146,7 +146,7 @@ def test_what_does_not_change_sign_with_its_values_is_refused_for_oriented_input
 def test_a_map_without_operations_is_refused(text):
     with pytest.raises(
         IncidenceError,
-        match="has no operation: whatever reaches an output is cancelled by its own opposite",
+        match="has no operation: every contribution to an output is cancelled by its opposite",
     ):
         Linear(text, 1, 1)
 

@@ -363,7 +363,7 @@ AROUND: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a residual of a new tensor": (
         lambda: Residual(Linear("i, (i j) -> i, ", 2, 2))(both(), graph()),
-        "a residual adds to what is there: the module gives '', which is no input",
+        "the module of a residual returns tensors of its input; it returned '', which is no input",
     ),
     "a residual of one tensor to several": (
         lambda: Residual(Linear(BOTH, 2, 2))(both(), graph()),

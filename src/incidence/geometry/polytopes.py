@@ -193,7 +193,7 @@ def _hull_lattice(cloud: ExactCloud | RoundedCloud) -> tuple[list[list[int]], li
             )
     except NotPolytopeError as error:
         raise IncidenceError(
-            f"the faces of the convex hull cannot be told apart in double precision ({error}) Give"
+            f"the faces of the convex hull cannot be separated in double precision ({error}) Give"
             " a larger or smaller `tolerance`, or the facets to `polytope_from_facets`."
         ) from None
     return levels, loose

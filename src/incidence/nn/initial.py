@@ -55,8 +55,8 @@ def kept_operations(m: EquivariantMap, choice: Choice) -> Kept:
             kept[operation.source.tensor, operation.target.tensor].append(number)
     if not m.dimension:
         raise IncidenceError(
-            f"`{m}` has no operation: whatever reaches an output is cancelled by its own opposite."
-            " inc.nn.Readout pools absolute values or squares of oriented faces; or go by way of"
+            f"`{m}` has no operation: every contribution to an output is cancelled by its opposite."
+            " Pool absolute values or squares with inc.nn.Readout, or go through"
             " another tensor, as in `<i j> -> i` and `i -> `."
         )
     if not any(kept.values()):

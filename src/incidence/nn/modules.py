@@ -267,8 +267,8 @@ class Residual(nn.Module):
         extra = [key for key in y if key not in x]
         if extra:
             raise IncidenceError(
-                f"a residual adds to what is there: the module gives {extra[0]!r}, which is no"
-                " input."
+                f"the module of a residual returns tensors of its input; it returned {extra[0]!r},"
+                " which is no input."
             )
         return {
             key: self._add(value, y[key], key) if key in y else value for key, value in x.items()

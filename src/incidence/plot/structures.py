@@ -250,7 +250,7 @@ def _assert_drawable(batch: Structure, num_drawn: int) -> None:
     if count > _MOST_SHAPES:
         raise TooLargeError(
             f"{count:,} nodes and entries are more than the {_MOST_SHAPES:,} that are drawn:"
-            " nothing could be told apart. Draw a part, as in"
+            " the picture would be unreadable. Draw a part, as in"
             " plot.structure(s.induced(range(200)))."
         )
 

@@ -83,6 +83,6 @@ def test_names_differ_as_their_words_do_and_are_names(words):
 @pytest.mark.filterwarnings("ignore:names here are")
 def test_what_the_types_say_already_is_not_said_again(options):
     with pytest.raises(
-        IncidenceError, match="the node types and relations of HeteroData say what there is"
+        IncidenceError, match="the node types and relations of HeteroData define the tensors"
     ):
         from_pyg(drugs(), **options)

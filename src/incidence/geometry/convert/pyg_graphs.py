@@ -98,7 +98,7 @@ def read_hetero(
     """Return an example of `HeteroData`; or a batch, as for `read_graph`."""
     if options.edges is not None or options.features:
         raise IncidenceError(
-            "from_pyg: the node types and relations of HeteroData say what there is: leave out"
+            "from_pyg: the node types and relations of HeteroData define the tensors: leave out"
             " edges= and features=."
         )
     return with_changes(lambda c: read_sorts(data, c, graphs, num_graphs), options.changes)
