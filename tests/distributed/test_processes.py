@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 import torch.distributed as dist
 
 import incidence as inc
+from incidence.distributed.processes import TorchWorld, is_lost_connection
 from tests.distributed.processes import run_processes, start_processes
 
 JOBS = "tests.distributed.jobs:"
@@ -65,6 +67,25 @@ def test_different_data_is_an_error_on_all() -> None:
     printed, _ = _failed(2, "different_data")
     for text in printed:
         assert "the structure must be the same on all processes" in text
+
+
+@pytest.mark.parametrize(
+    ("message", "is_lost"),
+    [
+        ("[pair.cc:550] Connection closed by peer [10.91.7.2]:4021", True),
+        ("Timed out waiting 3000ms for recv operation to complete", True),
+        ("mat1 and mat2 shapes cannot be multiplied", False),
+    ],
+)
+def test_errors_of_lost_processes_are_known(message: str, is_lost: bool) -> None:
+    assert is_lost_connection(RuntimeError(message)) == is_lost
+
+
+@pytest.mark.parametrize("timeout", [0, -1.0, "soon"])
+def test_a_timeout_is_a_number_of_seconds(timeout: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TorchWorld, "is_there", staticmethod(lambda: True))
+    with pytest.raises(inc.IncidenceError, match="timeout= is a number of seconds above 0"):
+        TorchWorld(timeout)
 
 
 def test_without_processes_there_is_nothing_to_split() -> None:

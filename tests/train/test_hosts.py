@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,16 @@ def _can_make_hosts() -> bool:
     except subprocess.SubprocessError:
         return False
     return True
+
+
+def _children(parent: int) -> list[int]:
+    """The processes that another one has started; torchrun gives them a session of their own."""
+    children = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(path.read_text().rpartition(")")[2].split()[1]) == parent:
+                children.append(int(path.parent.name))
+    return children
 
 
 class Hosts:
@@ -70,9 +81,12 @@ class Hosts:
 
     def remove(self) -> None:
         for process in self.started:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+            for child in (*_children(process.pid), process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
             process.wait(20)
+            assert process.stdout is not None
+            process.stdout.close()
         for name in (*(self.host(k) for k in range(self.count)), f"{self.name}hub"):
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
@@ -179,8 +193,41 @@ def test_an_unplugged_host_ends_the_others_within_half_a_minute(
 def test_a_killed_process_ends_the_others(hosts: Hosts, tmp_path: Path) -> None:
     hosts.start(_long_run(tmp_path))
     _wait_for_epochs(tmp_path / "run")
-    os.killpg(hosts.started[1].pid, signal.SIGKILL)
+    [worker] = _children(hosts.started[1].pid)
+    os.kill(worker, signal.SIGKILL)
     start = time.monotonic()
     text = hosts.printed(0, 90)
     assert "incidence train --resume" in text
     assert time.monotonic() - start < 45
+
+
+def test_torchrun_restarts_a_run_where_it_was(tmp_path: Path) -> None:
+    labelled_nodes("{i j}").save(tmp_path / "d.npz")
+    given = {**SMALL, "data": str(tmp_path / "d.npz"), "split_structure": True}
+    given |= {"batch_size": 1, "epochs": 400}
+    train({**given, "out": str(tmp_path / "one")})
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc_per_node=2", "--max-restarts=2", "-m", "incidence"]
+    process = subprocess.Popen(
+        [*command, *_words({**given, "out": str(tmp_path / "two")})],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+    )
+    try:
+        while not (tmp_path / "two" / "checkpoints" / "last.ckpt").exists():
+            time.sleep(0.05)
+        os.kill(max(_children(process.pid)), signal.SIGKILL)
+        text = process.communicate(timeout=200)[0]
+    finally:
+        for child in (*_children(process.pid), process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+    assert process.returncode == 0, text
+    assert len(list((tmp_path / "two" / "logs" / "csv").iterdir())) == 2  # a part for each start
+    one, other = _history(tmp_path / "one"), _history(tmp_path / "two")
+    for first, second in zip(one, other, strict=True):
+        assert first == pytest.approx(second, rel=1e-4, abs=1e-6)

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -50,50 +50,58 @@ class Heartbeat(threading.Thread):
         self._connect, self._rank, self._size, self._end = connect, rank, size, end
         self._patience, self._pause = patience, pause
         self._is_over = threading.Event()
+        self._answered = time.monotonic()
+        self._seen = {k: (b"", self._answered) for k in range(size) if k != rank}
         self._prefix = f"incidence/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
 
     def run(self) -> None:
-        """Count, and look at the others, until `close`."""
-        now = time.monotonic()
-        seen = {rank: (b"", now) for rank in range(self._size) if rank != self._rank}
-        answered, count, store = now, 0, None
+        """Look at what the store has answered, until `close`.
+
+        Another thread talks to the store, as a store out of reach may never answer.
+        """
+        talk = threading.Thread(target=self._talk, daemon=True)
+        talk.start()
+        while not self._is_over.wait(self._pause):
+            silent = self._silent()
+            if silent is not None:
+                self._end(silent)
+                return
+        talk.join(_ANSWER)
+
+    def _talk(self) -> None:
+        """Count, and read the numbers of the others."""
+        store, count = None, 0
         while not self._is_over.is_set():
             try:
                 store = self._connect() if store is None else store
                 count += 1
                 store.set(self._key(self._rank), str(count))
-                self._look(store, seen)
-                answered = time.monotonic()
+                self._look(store)
+                self._answered = time.monotonic()
             except (RuntimeError, OSError):  # the machine of the store does not answer
                 store = None
-            silent = self._silent(seen, answered)
-            if silent is not None and not self._is_over.is_set():
-                self._end(silent)
-                return
             self._is_over.wait(self._pause)
         if store is not None:
-            try:
+            with suppress(RuntimeError, OSError):  # all others have ended
                 store.set(self._key(self._rank), "done")
-            except (RuntimeError, OSError):  # all others have ended
-                return
 
     def _key(self, rank: int) -> str:
         return f"{self._prefix}/{rank}"
 
-    def _look(self, store: Any, seen: dict[int, tuple[bytes, float]]) -> None:
+    def _look(self, store: Any) -> None:
         """Note which processes have given a sign of life."""
-        for rank, (before, _) in seen.items():
+        for rank, (before, _) in self._seen.items():
             key = self._key(rank)
             value = store.get(key) if store.check([key]) else b""
             if value != before or value == b"done":
-                seen[rank] = value, time.monotonic()
+                self._seen[rank] = value, time.monotonic()
 
-    def _silent(self, seen: dict[int, tuple[bytes, float]], answered: float) -> str | None:
+    def _silent(self) -> str | None:
         """Return a sentence about a process that is gone, if there is one."""
         now = time.monotonic()
-        if now - answered > self._patience:
+        if now - self._answered > self._patience:
             return self._sentence("the first machine")
-        for rank, (_, last) in seen.items():
+        for rank, (_, last) in self._seen.items():
             if now - last > self._patience:
                 return self._sentence(f"process {rank}")
         return None

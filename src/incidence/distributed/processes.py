@@ -4,6 +4,7 @@ what happened.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -15,11 +16,13 @@ from torch import Tensor
 from incidence.errors import IncidenceError
 from incidence.structure.world import World
 
-__all__ = ["DEFAULT_TIMEOUT", "TorchWorld", "as_world"]
+__all__ = ["DEFAULT_TIMEOUT", "TorchWorld", "as_world", "is_lost_connection"]
 
 DEFAULT_TIMEOUT = 600.0  # seconds
 _OPS = {"sum": 0, "max": 1, "min": 2}
 _SWAP = 3  # the number of a swap among the operations
+# what gloo says when a connection breaks, or a message does not come
+_LOST = r"gloo|Connection closed by peer|Connection reset|Broken pipe|Timed out waiting"
 _worlds: dict[float, TorchWorld] = {}
 
 T = TypeVar("T")
@@ -118,6 +121,11 @@ class TorchWorld(World):
                 f" {self.timeout:g} s (timeout=). Start all of them again; a training run goes on"
                 f" with `incidence train --resume RUN`. ({first[:160]})"
             ) from error
+
+
+def is_lost_connection(error: BaseException) -> bool:
+    """Return whether an error of torch says that another process does not answer."""
+    return re.search(_LOST, str(error)) is not None
 
 
 def as_world(world: World | None, timeout: float = DEFAULT_TIMEOUT) -> World:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from incidence.distributed.heartbeat import watched
+from incidence.distributed.processes import is_lost_connection
 from incidence.errors import IncidenceError
 from incidence.files import disk_trouble
 from incidence.models import Predictor
@@ -329,6 +330,12 @@ class _Job:
         except IncidenceError:
             raise
         except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
+            if self.trainer.world_size > 1 and is_lost_connection(error):
+                raise IncidenceError(
+                    f"process {self.trainer.global_rank} of {self.trainer.world_size} lost the"
+                    f" others: one of them has ended. Continue with: incidence train --resume"
+                    f" {self.folder.path} ({in_one_line(error)[:160]})"
+                ) from error
             if self.start is None or self.progress.has_begun:
                 raise
             raise IncidenceError(
