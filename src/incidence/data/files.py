@@ -41,6 +41,7 @@ from incidence.data.hypergraphs import (
     lines_as_table,
     read_hypergraphs,
 )
+from incidence.data.mesh_labels import find_labelled, from_labelled_meshes
 from incidence.data.meshes import read_meshes
 from incidence.data.molecule_files import FORMATS, find_smiles, read_molecules
 from incidence.data.npz_files import from_arrays, has_arrays, read_examples
@@ -315,6 +316,10 @@ def _refuse_database(request: DataRequest) -> DataSet:
     )
 
 
+def _read_labelled_meshes(request: DataRequest) -> DataSet:
+    return from_labelled_meshes(find_labelled(request.path), request)
+
+
 def _read_hif(request: DataRequest) -> DataSet:
     """Return the data set of a HIF file, whose nodes or hyperedges have labels."""
     return from_hypergraph_tables(hif_tables(request.path), request)
@@ -398,6 +403,7 @@ _LAYOUTS: tuple[
     (lambda path, _: path.is_file() and is_database(path), _refuse_database),
     (lambda path, _: (path / TARGETS).is_file(), _read_listed_files),
     (lambda path, _: path.suffix.lower() == ".npz" and has_arrays(path), from_arrays),
+    (lambda path, _: bool(find_labelled(path)), _read_labelled_meshes),
     (_is_saved_examples, _read_saved_examples),
     (lambda path, _: path.is_file() and is_hif(path), _read_hif),
     (_are_hyperedges, _read_hyperedges),

@@ -75,6 +75,7 @@ examples:
   incidence predict runs/solubility-1 molecules.sdf
   incidence predict runs/solubility-1 "CCO" "c1ccccc1O"
   incidence predict runs/shapes-1 meshes/ --out predicted.csv
+  incidence predict runs/parts-1 new.obj --out new.ply   a coloured mesh
   incidence predict runs/papers-1 edges.csv --nodes nodes.csv    another graph
   incidence predict runs/ratings-1 users.csv --top 5     movies for each user
   incidence predict model.onnx molecules.sdf             after incidence export
@@ -201,7 +202,9 @@ def predict_flags(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--json", action="store_true", help=_JSON)
     command.add_argument(
-        "--out", metavar="CSV", help="file for the predictions (default: print them)"
+        "--out",
+        metavar="FILE",
+        help="file for the predictions (default: print them); for a mesh also .ply, with colours",
     )
     command.set_defaults(run=_predict)
 
@@ -388,7 +391,7 @@ def _predict(arguments: argparse.Namespace) -> str:
             f" {Path(arguments.out) / 'predicted.csv'}."
         )
     with loading("prediction"):
-        from incidence.train.prediction import as_json, predict, table
+        from incidence.train.prediction import as_json, predict, table, write_mesh
         from incidence.train.run_folder import write
     errors: list[IncidenceError] = []
     task, predictions = predict(
@@ -405,6 +408,10 @@ def _predict(arguments: argparse.Namespace) -> str:
             f"there is nothing to predict: none of {len(arguments.files)} files gave an example"
             " that fits the model."
         )
+    if arguments.out is not None and arguments.out.lower().endswith(".ply"):
+        write_mesh(Path(arguments.run_folder), arguments.files, predictions, Path(arguments.out))
+        print(f"the coloured mesh is in {arguments.out}", file=sys.stderr)
+        return ""
     text = table(task, predictions)
     if arguments.json:
         text = as_json(task, predictions, errors)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from incidence.data import Record, Task
+from incidence.data.mesh_labels import write_coloured
 from incidence.data.node_tables import READER as GRAPH_TABLES
 from incidence.data.tables import RowError, is_frame, table_of
 from incidence.errors import IncidenceError, need
@@ -39,6 +40,7 @@ __all__ = [
     "predict_queries",
     "predict_records",
     "table",
+    "write_mesh",
 ]
 
 TOP = 10
@@ -48,6 +50,31 @@ _TOGETHER = 64  # examples in a batch
 # nodes.
 _TOGETHER_WITH_JOINS = 8
 _MOST_SHOWN = 10
+
+
+def write_mesh(
+    run: Path, files: Sequence[Path | str], predictions: Sequence[Prediction], path: Path
+) -> None:
+    """Write the mesh of a file with the colours of its predictions, as PLY.
+
+    Args:
+        run: The folder of the run.
+        files: What was predicted: one mesh.
+        predictions: Its prediction.
+        path: The file to write.
+
+    Raises:
+        IncidenceError: There are several predictions, or it is no mesh.
+    """
+    if len(predictions) != 1:
+        raise IncidenceError(
+            f"a coloured mesh shows one prediction; got {len(predictions)}. Predict for one mesh at"
+            " a time, or write a table: --out predicted.csv."
+        )
+    spec = RunFolder.open(run).load()[1]
+    [record] = list(records_of(list(files), spec, []))
+    is_class = spec.task.kind == "classification"
+    write_coloured(record, spec.task.at, predictions[0].rows, is_class, path)
 
 
 class Prediction(NamedTuple):

@@ -22,7 +22,7 @@ from incidence.geometry.meshfiles.text import (
     shown,
 )
 
-__all__ = ["read_ply"]
+__all__ = ["read_ply", "read_ply_numbers"]
 
 _ORDERS = {b"ascii": "", b"binary_little_endian": "<", b"binary_big_endian": ">"}
 _TYPES = {
@@ -84,6 +84,47 @@ def read_ply(data: bytes, name: str) -> Soup:
         point_lines=parts["vertex"].places,
         face_lines=parts["face"].places,
     )
+
+
+def read_ply_numbers(data: bytes, name: str) -> dict[str, dict[str, NDArray[Any]]]:
+    """Return the numbers of vertices and faces beside coordinates and nodes, such as labels.
+
+    Lists, and faces of a binary file that are not all of one size, have none.
+
+    Returns:
+        For `vertex` and `face`, a number for each row by the name of the property.
+    """
+    byte_order, elements, place = _read_header(data, name)
+    found: dict[str, dict[str, NDArray[Any]]] = {"vertex": {}, "face": {}}
+    rows = [] if byte_order else lines_of(data[place:], name).lines
+    start = 0
+    for element in elements.values():
+        plain = [p.name for p in element.properties if not p.count_type and p.name not in "xyz"]
+        if not byte_order:
+            some = rows[start : start + element.count]
+            start += element.count if element.properties else 0
+            columns = {one: _of_text(some, element, one, name) for one in plain}
+        else:
+            even = _even_rows(data, place, element, byte_order, name)
+            if even is None:
+                _, place = _walk(data, place, element, byte_order, element.count, name)
+                continue
+            place += even.nbytes
+            columns = {one: even[one].astype(np.float64) for one in plain}
+        if element.name in found:
+            found[element.name] = columns
+    return found
+
+
+def _of_text(rows: list[bytes], element: _Element, name: str, file: str) -> NDArray[Any]:
+    """A number of every line of text: counted from its end, if a list stands before it."""
+    [column] = element.columns(name)
+    has_list = any(p.count_type for p in element.properties[:column])
+    place = column - len(element.properties) if has_list else column
+    try:
+        return np.array([float(row.split()[place]) for row in rows], dtype=np.float64)
+    except (ValueError, IndexError):
+        raise damaged(f"{file}: a row of `{element.name}` has no number `{name}`.") from None
 
 
 @dataclass(frozen=True)
