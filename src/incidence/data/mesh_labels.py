@@ -7,6 +7,7 @@ sides (0, 1), (1, 2), ..., each edge when it is first met.
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -74,14 +75,23 @@ def _labels_of(mesh: Path, folder: Path) -> Path | None:
             if (place / (mesh.stem + suffix)).is_file():
                 return place / (mesh.stem + suffix)
     if mesh.suffix.lower() == ".npz":
-        with np.load(mesh, allow_pickle=False) as arrays:
-            has_all = {"vertices", "faces"} <= set(arrays) and bool({*_NAMES} & set(arrays))
+        names = _array_names(mesh)
+        has_all = {"vertices", "faces"} <= names and not names.isdisjoint(_NAMES)
         return mesh if has_all else None
     if mesh.suffix.lower() == ".ply":
         numbers = read_ply_numbers(mesh.read_bytes(), str(mesh))
         if any(name in _NAMES for columns in numbers.values() for name in columns):
             return mesh
     return None
+
+
+def _array_names(path: Path) -> set[str]:
+    """Return the names of the arrays in an archive; none if it is damaged."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {name.removesuffix(".npy") for name in archive.namelist()}
+    except (OSError, zipfile.BadZipFile):  # whoever reads it says what is wrong
+        return set()
 
 
 def from_labelled_meshes(meshes: Sequence[_Labelled], request: DataRequest) -> DataSet:
