@@ -40,6 +40,7 @@ class Bench:
         folder: Where the data sets of the literature are, if they are there.
         is_kept: Whether memory is kept between steps.
         may_install: Whether peers may be installed, in environments of their own.
+        before: The source of another version, to be compared with.
         times: What the variants took, as they were measured.
         notes: What the reader of the figures has to know, as it was found out.
     """
@@ -49,6 +50,7 @@ class Bench:
     folder: Path | None = None
     is_kept: bool = False
     may_install: bool = False
+    before: Path | None = None
     times: list[Time] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 

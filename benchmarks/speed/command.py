@@ -81,7 +81,12 @@ def _measure(name: str, arguments: argparse.Namespace) -> Result:
     report = partial(_progress, name) if is_shown else lambda _: None
     folder = None if arguments.folder is None else Path(arguments.folder)
     bench = Bench(
-        arguments.quick, report, folder, arguments.keep_memory, arguments.make_environment
+        arguments.quick,
+        report,
+        folder,
+        arguments.keep_memory,
+        arguments.make_environment,
+        arguments.before,
     )
     before, watch = 0.0 if arguments.quick else of_others(), Watch()
     figures = BENCHMARKS[name](bench)
@@ -138,6 +143,12 @@ def _parser() -> argparse.ArgumentParser:
         "--keep-memory",
         action="store_true",
         help="keep memory between steps, by incidence.keep_memory()",
+    )
+    parser.add_argument(
+        "--before",
+        type=Path,
+        metavar="SRC",
+        help="the folder `src` of another version of this library, for `versions`",
     )
     parser.add_argument(
         "--make-environment",

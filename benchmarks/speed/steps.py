@@ -18,12 +18,14 @@ from incidence.errors import need
 from incidence.models import Predictor, make, read_channels, settings_of
 from incidence.structure import Example, collate, pack
 
-__all__ = ["compiled", "steps"]
+__all__ = ["GINE", "Peer", "compiled", "graph_of", "hidden_for", "steps"]
 
 _BATCH, _STEPS = 64, 20
 # with what is added to the graphs before
 _PRESETS = {"graph": "none", "rings": "rings", "matrix": "matrix"}
-_BARS = {"GIN": 0.7, "GINE": 0.9}
+GINE = "GINE"
+_BARS = {"GIN": 0.95, GINE: 1.0}
+_EQUAL = "of as many parameters"
 
 Forward = Callable[[list[int]], tuple[Tensor, Tensor]]
 """From the numbers of examples to outputs and targets."""
@@ -33,20 +35,30 @@ def steps(bench: Bench) -> list[Figure]:
     """Training steps on MUTAG (collate, forward, backward, AdamW) of presets as they are, beside
     PyG's GIN and GINE; on one thread.
 
-    The peers have the width, the number of layers, the dropout and the head of the preset `graph`.
+    The peers have the number of layers, the dropout and the head of the preset `graph`, and its
+    width, or as many parameters.
     """
     need("torch_geometric.nn", "the benchmark `steps`", "peers")
     torch.manual_seed(0)
     examples = molecules(bench)
     batches = [torch.randperm(len(examples))[:_BATCH].tolist() for _ in range(bench.size(_STEPS))]
+    nets = {name: _net(lift_all(examples, lift), name) for name, lift in _PRESETS.items()}
     variants = {
-        name: _ours(lift_all(examples, lift), name, batches) for name, lift in _PRESETS.items()
+        name: _ours(lift_all(examples, lift), nets[name], batches)
+        for name, lift in _PRESETS.items()
     }
-    variants |= {"GIN": _peer(examples, False, batches), "GINE": _peer(examples, True, batches)}
+    settings = settings_of("graph", {})
+    for peer in _BARS:
+        graphs = [graph_of(example, peer == GINE) for example in examples]
+        wide = hidden_for(graphs[0], settings, nets["graph"])
+        variants[peer] = _theirs(graphs, settings, batches)
+        variants[f"{peer} {_EQUAL}"] = _theirs(graphs, {**settings, "hidden": wide}, batches)
+        bench.notes.append(f"{peer} {_EQUAL} as `graph` has width {wide}")
     with one_thread():
         # every batch once in each round
         times = bench.timer("a step", 3, calls=len(batches)).run(variants)
-    return [_speed(times, name, peer) for name in _PRESETS for peer in _BARS]
+    figures = [_speed(times, name, peer) for name in _PRESETS for peer in _BARS]
+    return figures + [_speed(times, "graph", f"{peer} {_EQUAL}") for peer in _BARS]
 
 
 def compiled(bench: Bench) -> list[Figure]:
@@ -61,7 +73,7 @@ def compiled(bench: Bench) -> list[Figure]:
     ]
     with one_thread():
         variants = {
-            name: _ours(examples, "graph", batches, name == "compiled")
+            name: _ours(examples, _net(examples, "graph"), batches, name == "compiled")
             for name in ("eager", "compiled")
         }
         times = bench.timer("a step", 3, calls=len(batches)).run(variants)
@@ -75,7 +87,7 @@ def compiled(bench: Bench) -> list[Figure]:
 
 
 def _speed(times: dict[str, list[float]], name: str, peer: str) -> Figure:
-    bar = _BARS[peer] if name == "graph" else None
+    bar = _BARS.get(peer) if name == "graph" else None
     return Figure(
         f"steps a second of the preset `{name}` over those of {peer}",
         ratio(times, peer, name),
@@ -84,15 +96,22 @@ def _speed(times: dict[str, list[float]], name: str, peer: str) -> Figure:
     )
 
 
-def _ours(
-    examples: list[Example], name: str, batches: Sequence[list[int]], is_compiled: bool = False
-) -> Callable[[], None]:
+def _net(examples: list[Example], name: str) -> Predictor:
     """A preset with all that it has by default."""
-    examples = pack(examples)
     widths = read_channels(name, {key: x.shape[1] for key, x in examples[0].features.items()})
     net = Predictor(make(name, widths, 2), "classification")
     first = collate(examples[:_BATCH])
     net.calibrate(first.features, first.structure)
+    return net
+
+
+def _ours(
+    examples: list[Example],
+    net: Predictor,
+    batches: Sequence[list[int]],
+    is_compiled: bool = False,
+) -> Callable[[], None]:
+    examples = pack(examples)
     inner = net.net
     if is_compiled:
         net.net = torch.compile(inner, fullgraph=True)  # type: ignore[assignment]
@@ -107,15 +126,14 @@ def _ours(
     return _step(net, forward, batches)
 
 
-def _peer(
-    examples: Sequence[Example], has_edges: bool, batches: Sequence[list[int]]
+def _theirs(
+    graphs: Sequence[Any], settings: dict[str, Any], batches: Sequence[list[int]]
 ) -> Callable[[], None]:
     """The same on graphs of PyG, with features of edges where the convolution has a use for
     them.
     """
     batch = import_module("torch_geometric.data").Batch
-    graphs = [_graph(example, has_edges) for example in examples]
-    net = Peer(graphs[0], settings_of("graph", {}))
+    net = Peer(graphs[0], settings)
 
     def forward(numbers: list[int]) -> tuple[Tensor, Tensor]:
         chosen = batch.from_data_list([graphs[k] for k in numbers])
@@ -124,7 +142,19 @@ def _peer(
     return _step(net, forward, batches)
 
 
-def _graph(example: Example, has_edges: bool) -> Any:
+def hidden_for(graph: Any, settings: dict[str, Any], net: nn.Module) -> int:
+    """The width at which a peer has at least as many parameters as a network."""
+    wanted, hidden = _num_parameters(net), int(settings["hidden"])
+    while _num_parameters(Peer(graph, {**settings, "hidden": hidden})) < wanted:
+        hidden += 1
+    return hidden
+
+
+def _num_parameters(net: nn.Module) -> int:
+    return sum(p.numel() for p in net.parameters())
+
+
+def graph_of(example: Example, has_edges: bool) -> Any:
     """A graph as users of PyG have it: every edge in both directions."""
     data = import_module("torch_geometric.data").Data
     edges, bonds = example.structure["{i j}"], example.features["{i j}"]
@@ -144,9 +174,10 @@ class Peer(nn.Module):
     Args:
         graph: One of the graphs.
         settings: Of the preset.
+        num_out: The number of outputs.
     """
 
-    def __init__(self, graph: Any, settings: dict[str, Any]) -> None:
+    def __init__(self, graph: Any, settings: dict[str, Any], num_out: int = 2) -> None:
         super().__init__()
         self.layers = import_module("torch_geometric.nn")
         hidden, dropout = settings["hidden"], settings["dropout"]
@@ -161,7 +192,7 @@ class Peer(nn.Module):
             nn.Linear(2 * hidden, hidden),
             nn.ReLU(),
             nn.Dropout(dropout),
-            nn.Linear(hidden, 2),
+            nn.Linear(hidden, num_out),
         )
 
     def _convolution(self, own: int, hidden: int, dropout: float, width: int | None) -> nn.Module:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.speed.bench import Bench
+from benchmarks.speed.epochs import epochs, versions
 from benchmarks.speed.large import growth, memory
 from benchmarks.speed.layers import layer, mesh, triangles
 from benchmarks.speed.peers import peers
@@ -29,6 +30,8 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "growth": growth,
     "memory": memory,
     "steps": steps,
+    "epochs": epochs,
+    "versions": versions,
     "compiled": compiled,
     "peers": peers,
     "products": products,
