@@ -6,13 +6,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from benchmarks.speed import structures
-from benchmarks.speed.bench import ROOT, Bench
+from benchmarks.speed.bench import ROOT, Bench, one_thread
 from benchmarks.speed.timing import Figure, ratio
 from incidence import einsum
 from incidence.algebra.products import ProductText
@@ -20,19 +24,19 @@ from incidence.engine.products.contract import join_plan_of
 from incidence.engine.products.plan import JoinStep
 from incidence.errors import need
 from incidence.nn import Attention
-from incidence.structure import Structure
+from incidence.structure import Structure, collate
 
-__all__ = ["SparseProduct", "lattice", "products"]
+__all__ = ["SparseProduct", "complete", "lattice", "products"]
 
 TEXT = "(i j), (j k) -> (i k)"
 EDGES, NODES, CHANNELS = 100_000, 400, 64
 
 
 def products(bench: Bench) -> list[Figure]:
-    """The product of two sparse matrices, against gather-multiply-scatter and dense products;
-    attention, against TransformerConv.
+    """Products of sparse matrices against gather-multiply-scatter, scipy, tensora and dense
+    products, and of complete ones against matmul; attention against TransformerConv.
     """
-    return [*sparse(bench), *attention(bench)]
+    return [*sparse(bench), *one_channel(bench), *attention(bench), *complete(bench)]
 
 
 def lattice(num_edges: int, degree: int = 10) -> Structure:
@@ -122,11 +126,99 @@ def sparse(bench: Bench) -> list[Figure]:
             is_least=True,
         ),
         Figure(
-            f"dense product, N = {NODES}, over our product of {EDGES:,} entries",
+            f"dense product, N = {NODES}, over our product of {EDGES:,} entries of a lattice",
             ratio(times, "dense", "ours"),
         ),
     ]
 
+
+def one_channel(bench: Bench) -> list[Figure]:
+    """The same product of one channel, forward alone, beside scipy, which computes all paths and
+    then takes those that are asked for, and beside tensora, where they are installed.
+    """
+    structure = structures.shuffled(lattice(bench.size(EDGES)))
+    nodes, edges = structure.num_nodes, structure["(i j)"].numpy()
+    x = torch.randn(edges.shape[1], 1)
+    values = x[:, 0].numpy()
+    variants: dict[str, Callable[[], object]] = {"ours": lambda: einsum(TEXT, x, x, structure)}
+    if find_spec("scipy"):
+        sparse_array = import_module("scipy.sparse").csr_array
+        a = sparse_array((values, tuple(edges)), shape=(nodes, nodes))
+        mask = sparse_array((np.ones_like(values), tuple(edges)), shape=(nodes, nodes))
+        variants["scipy"] = lambda: (a @ a).multiply(mask)
+    if find_spec("tensora"):
+        tensora = import_module("tensora")
+        text, places = "c(i,k) = m(i,k) * a(i,j) * b(j,k)", tuple(row.tolist() for row in edges)
+        given = {
+            name: tensora.Tensor.from_soa(
+                places, own.tolist(), dimensions=(nodes, nodes), format=order
+            )
+            for name, own, order in (
+                ("m", np.ones_like(values), "ds"),
+                ("a", values, "ds"),
+                ("b", values, "d1s0"),
+            )
+        }
+        variants["tensora"] = lambda: tensora.evaluate(text, "ds", **given)
+    missing = [name for name in ("scipy", "tensora") if name not in variants]
+    bench.notes += [f"{name} is not installed, and not compared" for name in missing]
+    with one_thread():
+        times = bench.timer("product, one channel", calls=5).run(variants)
+    return [
+        Figure(f"{name} over our product of one channel, forward", ratio(times, name, "ours"))
+        for name in variants
+        if name != "ours"
+    ]
+
+
+def complete(bench: Bench) -> list[Figure]:
+    """`i j, j k -> i k` on complete graphs, over batched matmul of arrays that already have their
+    channels first; and its backward pass over its forward pass; on one thread.
+    """
+    found = []
+    with one_thread():
+        for nodes, count, channels, bar in _COMPLETE:
+            found += _complete(bench, nodes, bench.size(count) or 1, channels, bar)
+    return found
+
+
+# nodes, graphs, channels, and the bar over matmul
+_COMPLETE = ((12, 64, 16, 1.3), (23, 64, 16, 1.3), (100, 1, 16, 1.5), (400, 1, 16, 1.5))
+
+
+def _complete(bench: Bench, nodes: int, count: int, channels: int, bar: float) -> list[Figure]:
+    structure = collate([Structure.complete(nodes, "i j")] * count)
+    xs = [torch.randn(count * nodes**2, channels, requires_grad=True) for _ in range(2)]
+    shape = count * channels, nodes, nodes
+    arrays = [torch.randn(shape, requires_grad=True) for _ in range(2)]
+    grads = torch.randn_like(xs[0]), torch.randn(shape)
+
+    def ours() -> None:
+        einsum(_DENSE_TEXT, *xs, structure).backward(grads[0])
+        for x in xs:
+            x.grad = None
+
+    def forward() -> None:
+        with torch.no_grad():
+            einsum(_DENSE_TEXT, *xs, structure)
+
+    def matmul() -> None:
+        (arrays[0] @ arrays[1]).backward(grads[1])
+        for array in arrays:
+            array.grad = None
+
+    calls = 10 if nodes < 100 else 3 if nodes < 400 else 1
+    variants = {"ours": ours, "forward": forward, "matmul": matmul}
+    times = bench.timer(f"{count} x {nodes} nodes", 5, calls=calls).run(variants)
+    backward = [a / b - 1 for a, b in zip(times["ours"], times["forward"], strict=True)]
+    where = f"{count} complete graphs of {nodes} nodes, K = {channels}"
+    return [
+        Figure(f"`{_DENSE_TEXT}` on {where}, over matmul", ratio(times, "ours", "matmul"), bar=bar),
+        Figure(f"its backward over its forward, {where}", backward, bar=2.5),
+    ]
+
+
+_DENSE_TEXT = "i j, j k -> i k"
 
 _MEMORY = """
 import torch

@@ -1,4 +1,4 @@
-"""TopoModelX beside our mesh layer. It brings other versions of numpy and PyG, so it lives in an
+"""TopoModelX beside our layers. It brings other versions of numpy and PyG, so it lives in an
 environment of its own.
 """
 
@@ -13,13 +13,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from benchmarks.speed import structures
 from benchmarks.speed.bench import Bench, Work, one_thread
+from benchmarks.speed.stand_ins import hypergraph, molecules
 from benchmarks.speed.timing import Figure, ratio
+from incidence.data.lifts import lift_all
 from incidence.errors import IncidenceError
-from incidence.structure import Structure
+from incidence.structure import Structure, collate
 
 __all__ = ["environment", "hodge_laplacians", "topomodelx"]
 
@@ -29,13 +31,15 @@ _BARS = {450: 1.0, 20_000: None}
 
 
 def topomodelx(bench: Bench) -> list[Figure]:
-    """`i, {i j}, {i j k}` to itself on meshes against TopoModelX's SCN2, in an environment of its
-    own (--make-environment).
+    """Layers on meshes, hypergraphs and rings against TopoModelX's SCN2, UniGCN and CWN, in an
+    environment of its own (--make-environment).
     """
     if find_spec("topomodelx"):
-        return [_against_scn2(bench, faces) for faces in _BARS]
+        meshes = [_against_scn2(bench, faces) for faces in _BARS]
+        return [*meshes, _against_unigcn(bench), _against_cwn(bench)]
     try:
-        return bench.in_fresh_process("topomodelx", python=str(_python(bench)))
+        folder = () if bench.folder is None else (f"--folder={bench.folder}",)
+        return bench.in_fresh_process("topomodelx", *folder, python=str(_python(bench)))
     except IncidenceError as error:
         bench.notes.append(f"not measured: {error}")
         return []
@@ -63,6 +67,67 @@ def _against_scn2(bench: Bench, faces: int) -> Figure:
         )
     name = f"mesh layer (23 operations) over SCN2 (3), {faces:,} faces, K = {_CHANNELS}"
     return Figure(name, ratio(times, "ours", "SCN2"), bar=_BARS[faces])
+
+
+def _against_unigcn(bench: Bench) -> Figure:
+    """One layer each on Cora's co-authorship, on one thread; both give nodes and hyperedges."""
+    work = Work("i, {i ...} -> i, {i ...}", structures.shuffled(hypergraph(bench)), 64)
+    peer = import_module("topomodelx.nn.hypergraph.unigcn").UniGCN(64, 64, n_layers=1)
+    members = work.structure["{i ...}"]
+    sizes = tuple(len(x) for x in work.xs)
+    incidence = torch.sparse_coo_tensor(members, torch.ones(members.shape[1]), sizes).coalesce()
+
+    def theirs() -> None:
+        work.backward(list(peer(work.xs[0], incidence)))
+        peer.zero_grad()
+
+    with one_thread():
+        times = bench.timer("hypergraph, K = 64", calls=10).run(
+            {"ours": work.ours, "UniGCN": theirs}
+        )
+    name = "`i, {i ...}` to itself (8 operations) over TopoModelX's UniGCN (2)"
+    return Figure(name, ratio(times, "ours", "UniGCN"), bar=1.8)
+
+
+def _against_cwn(bench: Bench) -> Figure:
+    """One layer each on 128 molecules with their rings, with the activation of CWN, on one thread.
+
+    CWN updates edges alone, from the nodes, edges and rings around them.
+    """
+    examples = lift_all(molecules(bench)[:128], "rings")
+    structure = collate([example.structure for example in examples])
+    work = Work(_RINGS, structure, _CHANNELS)
+    peer = import_module("topomodelx.nn.cell.cwn").CWN(*[_CHANNELS] * 4, n_layers=1)
+    nodes, edges, rings = (x.shape[0] for x in work.xs)
+    ends = structure["{i j}"]
+    numbers = torch.arange(edges).repeat(2)
+    coboundary = torch.sparse_coo_tensor(
+        torch.stack([numbers, ends.flatten()]), torch.ones(2 * edges), (edges, nodes)
+    ).coalesce()
+    members, ring_of = structure["ring={i ...}"]
+    inside = torch.sparse_coo_tensor(
+        torch.stack([members, ring_of]), torch.ones(len(members)), (nodes, rings)
+    ).coalesce()
+    shared = (coboundary @ inside).coalesce()  # 2 where an edge is a side of a ring
+    is_side = shared.values() == 2
+    index, ones = shared.indices()[:, is_side], torch.ones(int(is_side.sum()))
+    sides = torch.sparse_coo_tensor(index, ones, (edges, rings)).coalesce()
+    adjacency = (sides @ sides.t()).coalesce()
+
+    def ours() -> None:
+        work.backward([nn.functional.elu(y) for y in work.forward()])
+
+    def theirs() -> None:
+        work.backward(list(peer(*work.xs, adjacency, sides, coboundary)))
+        peer.zero_grad()
+
+    with one_thread():
+        times = bench.timer("rings", calls=10).run({"ours": ours, "CWN": theirs})
+    name = f"`{_RINGS}` over TopoModelX's CWN (3), K = {_CHANNELS}"
+    return Figure(name, ratio(times, "ours", "CWN"), bar=1.8)
+
+
+_RINGS = "i, {i j}, ring={i ...} -> i, {i j}, ring={i ...}"
 
 
 def hodge_laplacians(mesh: Structure) -> list[Tensor]:
