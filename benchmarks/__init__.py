@@ -9,6 +9,7 @@ folder.
 ./run bench links [SET ...] --folder DATA      links, beside scores that learn nothing
 ./run bench distributed                        one structure over 1, 2 and 4 processes
 ./run bench results                            the page docs/results.md, of all results
+./run bench bars FILE --folder DATA            the figures that have a goal for steps and products
 ./run bench scale | algebra
 """
 
@@ -20,7 +21,7 @@ from importlib import import_module
 
 __all__ = ["MEASURES", "main"]
 
-MEASURES = ("learn", "links", "nodes", "ratings", "scale", "algebra", "distributed", "results")
+MEASURES = ("bars", "learn", "links", "nodes", "ratings", "scale", "algebra", "distributed", "results")
 _COMMANDS = ("train", "predict", "evaluate")
 
 

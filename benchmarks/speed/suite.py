@@ -8,9 +8,10 @@ from benchmarks.speed.bench import Bench
 from benchmarks.speed.epochs import epochs, versions
 from benchmarks.speed.large import growth, memory
 from benchmarks.speed.layers import layer, mesh, triangles
-from benchmarks.speed.peers import peers
+from benchmarks.speed.loop import loop, threads
+from benchmarks.speed.peers import hypergraph_layer, peers
 from benchmarks.speed.primitives import broadcast, limits, pool
-from benchmarks.speed.products import products
+from benchmarks.speed.products import complete, products
 from benchmarks.speed.small import batch
 from benchmarks.speed.start import start
 from benchmarks.speed.steps import compiled, steps
@@ -33,8 +34,12 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "epochs": epochs,
     "versions": versions,
     "compiled": compiled,
+    "loop": loop,
+    "threads": threads,
     "peers": peers,
+    "hypergraph": hypergraph_layer,
     "products": products,
+    "complete": complete,
     "topomodelx": topomodelx,
     "start": start,
 }

@@ -7,7 +7,7 @@ alike take any tensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -27,7 +27,15 @@ from incidence.nn.composition import (
     unknown,
 )
 from incidence.nn.odd import assert_odd
-from incidence.nn.steps import activation_name, each, write, write_dropout, writes
+from incidence.nn.steps import (
+    CompiledSlot,
+    activation_name,
+    compiled_forward,
+    each,
+    write,
+    write_dropout,
+    writes,
+)
 from incidence.nn.tensors import Values, key_of
 from incidence.notebook import html_of
 from incidence.structure import Structure
@@ -189,6 +197,7 @@ class Sequential(nn.Sequential):
                     "a torch Sequential passes no structure along: use inc.nn.Sequential inside as"
                     " well."
                 )
+        self._slot = CompiledSlot()
         self.follow(None)
 
     @property
@@ -228,6 +237,19 @@ class Sequential(nn.Sequential):
         for module in self:
             x = module(x, structure) if takes_structure(module) else _map(x, module)
         return x
+
+    def _compiled(self, x: Values, structure: Structure) -> Sequence[Tensor] | None:
+        """Return the outputs by a compiled network, which must start with a layer that names its
+        inputs; None where modules compute them.
+        """
+        patterns = getattr(self[0], "_patterns", None) if len(self) > 1 else None
+        if not isinstance(patterns, dict) or not isinstance(structure, Structure):
+            return None
+        by_key = x if isinstance(x, dict) else dict.fromkeys(patterns, x)
+        xs = [by_key[key] for key in patterns if key in by_key]
+        if len(xs) < len(patterns) or (isinstance(x, Tensor) and len(patterns) > 1):
+            return None
+        return compiled_forward(self._slot, self, patterns, xs, structure)
 
     def plan(self, structure: Structure) -> None:
         """Makes the index lists of all modules for a structure: needed before tracing."""

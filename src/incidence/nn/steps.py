@@ -70,11 +70,22 @@ def write(program: Any, module: nn.Module, x: Values) -> Values:
 
 
 class CompiledSlot:
-    """Where a module keeps its compiled network. Copies of a module start without one."""
+    """Where a module keeps its compiled network. Copies of a module start without one.
+
+    Attributes:
+        network: The compiled network; None if there is none.
+        is_tried: Whether it was tried to make one.
+        output_keys: The keys of the outputs; None if the output is a lone tensor.
+    """
 
     def __init__(self) -> None:
         self.network: Any = None
         self.is_tried = False
+        self.output_keys: list[str] | None = None
+
+    def outputs(self, ys: Sequence[Tensor]) -> Any:
+        """Return outputs as the module does."""
+        return ys[0] if self.output_keys is None else dict(zip(self.output_keys, ys, strict=True))
 
     def __deepcopy__(self, memo: Any) -> CompiledSlot:
         return CompiledSlot()
@@ -106,7 +117,7 @@ def compiled_forward(
     if not slot.is_tried:
         if not is_available():  # a network that is there looks itself whether it may run
             return None
-        slot.network = _compiled(module, patterns, xs)
+        slot.network = _compiled(slot, module, patterns, xs)
         slot.is_tried = slot.network is not None or not _is_lazy(module)
     if slot.network is None or slot.network.is_spread:
         return None
@@ -119,7 +130,12 @@ def _is_lazy(module: nn.Module) -> bool:
     return any(isinstance(p, nn.UninitializedParameter) for p in module.parameters())
 
 
-def _compiled(module: nn.Module, patterns: Mapping[str, Pattern], xs: Sequence[Tensor]) -> Any:
+def _compiled(
+    slot: CompiledSlot,
+    module: nn.Module,
+    patterns: Mapping[str, Pattern],
+    xs: Sequence[Tensor],
+) -> Any:
     """Return the compiled network of a module; None if some part of it has no writer."""
     if _is_lazy(module) or any(x.ndim != 2 for x in xs):
         return None
@@ -136,6 +152,7 @@ def _compiled(module: nn.Module, patterns: Mapping[str, Pattern], xs: Sequence[T
     if any(y in program.inputs for y in outputs) or len({*outputs}) < len(outputs):
         return None
     program.outputs = outputs
+    slot.output_keys = list(made) if isinstance(made, dict) else None
 
     def replay(again: Sequence[Tensor], structure: Structure) -> list[Tensor]:
         y = module(_lone(dict(zip(keys, again, strict=True))), structure)

@@ -341,6 +341,32 @@ def test_a_part_that_was_replaced_is_what_computes():
     assert net(x, structure).shape == (3, 5)
 
 
+def test_a_part_that_was_appended_is_what_computes():
+    net, x, structure = preset_case("graph")
+    before = net.eval()(x, structure)
+    net.heads[0].append(nn.Linear(2, 5))
+    after = net(x, structure)
+    torch.testing.assert_close(after, net.heads[0][-1](before))
+
+
+@pytest.mark.parametrize("side", ["i", "i, (i j)"])
+def test_a_sequence_of_modules_gives_what_its_modules_give(side):
+    x, structure, widths = random_batch("i, (i j)", [5, 1, 4], 3, 0.5)
+    layers = inc.nn.Sequential(
+        inc.nn.Linear(f"i, (i j) -> {side}", widths, 8),
+        inc.nn.BatchNorm(side, 8),
+        inc.nn.Activation(torch.tanh),
+        inc.nn.Linear(f"{side} -> {side}", 8, 3),
+        inc.nn.Dropout(0.3),
+    )
+    assert_as_modules(layers, x, structure)
+    twin = copy.deepcopy(layers).eval()
+    ours = twin(x, structure)
+    with by_modules():
+        theirs = twin(x, structure)
+    assert list(ours) == list(theirs) if isinstance(ours, dict) else ours.shape == theirs.shape
+
+
 class Doubling(nn.Module):
     """A module of the user's own."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from ctypes import CDLL, Structure, byref, c_int64, c_void_p
+from ctypes import CDLL, Structure, byref, c_int64, c_void_p, memset
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -159,6 +159,7 @@ class Network:
         self._children = [
             (m._modules, name, child) for m in self._modules for name, child in m._modules.items()
         ]
+        self._num_children = [len(m._modules) for m in self._modules]
         self._parameters = [(m._parameters, name) for m, name in program.parameters]
         self._shapes = [m._parameters[name].shape for m, name in program.parameters]  # type: ignore[union-attr]
         self._sizes = [shape.numel() for shape in self._shapes]
@@ -176,6 +177,8 @@ class Network:
 
     def is_current(self) -> bool:
         """Return whether the module is still as it was, and nobody hooks into it."""
+        if [len(m._modules) for m in self._modules] != self._num_children:
+            return False
         for children, name, child in self._children:
             if children.get(name) is not child:
                 return False
@@ -296,7 +299,9 @@ class Network:
         """Return the gradients of the inputs and of the parameters."""
         binding = call.binding
         d_xs = [torch.empty_like(x) if need else None for x, need in zip(xs, needs_x, strict=True)]
-        flat = torch.zeros(self._num_parameters)
+        flat = torch.empty(self._num_parameters)
+        # torch would wake a second thread for it, which costs more than a step on a busy machine
+        memset(flat.data_ptr(), 0, 4 * self._num_parameters)
         pointers = flat.data_ptr() + 4 * self._grad_starts
         call.addresses[self._slots + 1] = pointers
         call.addresses[self._copies[2]] = pointers[self._copies[1]]
