@@ -139,29 +139,36 @@ def _training(bench: Bench) -> Figure:
     """The median step of `incidence.train`, from one call of `training_step` to the next, over that
     of a plain loop on the same data.
     """
-    # here, as Lightning takes seconds
-    train = import_module("incidence.train").train
-    training = import_module("incidence.train.trainer").Training
     examples = random_molecules(bench.size(2560))
     added = []
     for _ in range(bench.repeats):
-        starts: list[float] = []
-        original = training.training_step
-
-        def timed(self: Any, batch: Example, k: int) -> Any:
-            starts.append(time.perf_counter())
-            return original(self, batch, k)
-
-        with tempfile.TemporaryDirectory() as folder:
-            options: dict[str, Any] = {"model": "graph", "epochs": 3, "batch_size": _BATCH}
-            with patch.object(training, "training_step", timed):
-                train({**options, "out": folder, "threads": 1}, examples)
+        starts = _training_starts(examples)
         step, plain = _stepper(pack(examples), 0), list[float]()
         for _ in range(len(starts)):
             plain.append(time.perf_counter())
             step()
         added.append(1e3 * (_median_gap(starts) - _median_gap(plain)))
     return Figure("what `incidence train` adds to a step", added, "ms", 0.3)
+
+
+def _training_starts(examples: list[Example]) -> list[float]:
+    """Return when each step of a run starts."""
+    # here, as Lightning takes seconds
+    train = import_module("incidence.train").train
+    training = import_module("incidence.train.trainer").Training
+    original, starts = training.training_step, list[float]()
+
+    def timed(self: Any, batch: Example, k: int) -> Any:
+        starts.append(time.perf_counter())
+        return original(self, batch, k)
+
+    options: dict[str, Any] = {"model": "graph", "epochs": 3, "batch_size": _BATCH, "threads": 1}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        patch.object(training, "training_step", timed),
+    ):
+        train({**options, "out": folder}, examples)
+    return starts
 
 
 def _median_gap(starts: list[float]) -> float:

@@ -10,13 +10,15 @@ import pytest
 import torch
 
 import incidence
-from benchmarks.speed import load, structures
+from benchmarks import bars
+from benchmarks.speed import load, steps, structures
 from benchmarks.speed.bench import Bench, Work
 from benchmarks.speed.composition import Composition
 from benchmarks.speed.large import growth
 from benchmarks.speed.layers import layer
 from benchmarks.speed.load import Load, Time, Watch
 from benchmarks.speed.report import Result, as_data, chart, machine, text
+from benchmarks.speed.stand_ins import random_molecules
 from benchmarks.speed.start import start
 from benchmarks.speed.suite import BENCHMARKS
 from benchmarks.speed.timing import Figure, Rates, Timer, ratio
@@ -153,8 +155,8 @@ def test_the_start_is_measured_with_every_import_in_a_process_of_its_own(monkeyp
 
 
 def test_the_first_layer_of_a_process_is_measured_beside_the_tenth(monkeypatch):
-    monkeypatch.setattr("benchmarks.speed.start._importing", lambda name: lambda: None)
-    _, first, tenth = start(Bench(is_quick=True))
+    monkeypatch.setattr("benchmarks.speed.start._importing", lambda *names: lambda: None)
+    _, _, first, tenth = start(Bench(is_quick=True))
     assert (first.unit, tenth.unit) == ("ms", "ms")
     # whatever is found out once for a text is found out by the first
     assert first.values[0] > tenth.values[0] > 0
@@ -164,6 +166,47 @@ def test_a_bench_keeps_the_times_of_its_timers():
     bench = Bench(is_quick=True)
     bench.timer("K = 3").run({"ours": lambda: None})
     assert [time.name for time in bench.times] == ["K = 3: ours"]
+
+
+def test_bars_measures_what_a_file_lacks_and_shows_what_has_a_goal(tmp_path, monkeypatch, capsys):
+    measured = []
+
+    def measure(name, arguments):
+        measured.append(name)
+        if name == "loop" and len(measured) == 4:
+            raise IncidenceError("interrupted")
+        figures = [{"name": "a", "values": [2.0, 1.0, 4.0], "unit": "x", "bar": 1.5}]
+        return {"results": {name: [{**figures[0], "is_least": name == "steps"}]}}
+
+    monkeypatch.setattr(bars, "_measured", measure)
+    file = tmp_path / "bars.json"
+    with pytest.raises(IncidenceError, match="interrupted"):
+        bars.main([str(file)])
+    assert measured == ["steps", "epochs", "versions", "loop"]
+    bars.main([str(file)])
+    assert measured[4:6] == ["loop", "complete"]
+    assert len(measured) == len(set(measured)) + 1
+    rows = capsys.readouterr().out.splitlines()
+    assert "| a: at least 1.5 | 2 (1 to 4) | `bench steps` |" in rows
+    assert "| a: at most 1.5 | 2 (1 to 4): NOT MET | `bench epochs` |" in rows
+    bars.main([str(file), "--again", "start"])
+    assert measured[-1] == "start"
+
+
+def test_a_benchmark_that_fails_stops_bars(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "benchmarks.bars.subprocess.run", lambda *_, **__: subprocess.CompletedProcess([], 1)
+    )
+    with pytest.raises(IncidenceError, match="the benchmark 'steps' stopped"):
+        bars.main([str(tmp_path / "bars.json")])
+
+
+def test_a_peer_of_as_many_parameters_is_the_narrowest():
+    pytest.importorskip("torch_geometric")
+    graph = steps.graph_of(random_molecules(1)[0], has_edges=True)
+    settings = {"hidden": 4, "depth": 1, "dropout": 0.0}
+    twin = steps.Peer(graph, {**settings, "hidden": 9})
+    assert steps.hidden_for(graph, settings, twin) == 9
 
 
 def test_figures_are_charted_by_how_far_they_are_over_the_bar():
@@ -210,9 +253,15 @@ def test_the_command_line_lists_the_benchmarks_that_there_are(capsys):
         "growth",
         "memory",
         "steps",
+        "epochs",
+        "versions",
         "compiled",
+        "loop",
+        "threads",
         "peers",
+        "hypergraph",
         "products",
+        "complete",
         "topomodelx",
         "start",
     )

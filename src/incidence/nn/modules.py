@@ -234,6 +234,9 @@ class Sequential(nn.Sequential):
             from incidence.nn import untraced
 
             untraced.plan(self, structure)
+        ys = self._compiled(x, structure)
+        if ys is not None:
+            return self._slot.outputs(ys)
         for module in self:
             x = module(x, structure) if takes_structure(module) else _map(x, module)
         return x
