@@ -21,7 +21,17 @@ from importlib import import_module
 
 __all__ = ["MEASURES", "main"]
 
-MEASURES = ("bars", "learn", "links", "nodes", "ratings", "scale", "algebra", "distributed", "results")
+MEASURES = (
+    "bars",
+    "learn",
+    "links",
+    "nodes",
+    "ratings",
+    "scale",
+    "algebra",
+    "distributed",
+    "results",
+)
 _COMMANDS = ("train", "predict", "evaluate")
 
 
