@@ -12,6 +12,13 @@ def cycle(length: int, chord: bool = False) -> torch.Tensor:
     return torch.cat([edges, torch.tensor([[0], [2]])], dim=1) if chord else edges
 
 
+def fan(triangles: int) -> torch.Tensor:
+    """A node that is joined to all nodes of a path: so many triangles."""
+    path = torch.arange(1, triangles + 2)
+    spokes = torch.stack([torch.zeros_like(path), path])
+    return torch.cat([spokes, torch.stack([path[:-1], path[1:]])], dim=1)
+
+
 def graph(edges: torch.Tensor, kinds: bool, target: float) -> inc.Example:
     count = int(edges.max()) + 1
     x = torch.nn.functional.one_hot(torch.arange(count) % 3, 3).float()
@@ -28,4 +35,4 @@ def data_of(examples: list[inc.Example], metric: str = "rmse") -> DataSet:
 
 
 MOLECULES = data_of([graph(cycle(5 + k % 4), True, k / 7) for k in range(60)])
-COUNTED = data_of([graph(cycle(4 + k % 4, chord=True), False, float(k)) for k in range(60)])
+COUNTED = data_of([graph(fan(1 + k % 20), False, float(1 + k % 20)) for k in range(60)])

@@ -11,7 +11,7 @@ from incidence.train import Config
 from incidence.train.prepare import prepare
 from incidence.train.recipes import recipe_by_traits
 from incidence.train.traits import measure_traits
-from tests.train.small_graphs import COUNTED, MOLECULES, cycle, data_of, graph
+from tests.train.small_graphs import COUNTED, MOLECULES, cycle, data_of, fan, graph
 
 
 def test_graphs_with_few_edges_at_a_node_and_kinds_of_nodes_are_sparse_as_molecules():
@@ -29,11 +29,19 @@ def test_whole_numbers_are_counts_and_fractions_or_few_values_are_not():
     assert not measure_traits(few, few.splits[0]).are_counts
 
 
-def test_the_share_of_graphs_in_which_edges_close_triangles_is_exact():
-    examples = [graph(cycle(6, chord=k % 3 == 0), False, float(k)) for k in range(100)]
-    data = data_of(examples)
-    share = measure_traits(data, data.splits[0]).closes_triangles
-    assert share == pytest.approx(30 / 90)
+def test_the_correlation_with_triangles_is_one_for_their_number_and_small_for_others():
+    follows = measure_traits(COUNTED, COUNTED.splits[0]).follows_triangles
+    assert follows == pytest.approx(1.0)
+    others = data_of([graph(fan(1 + k % 20), False, float(7 * k % 17)) for k in range(60)])
+    traits = measure_traits(others, others.splits[0])
+    assert traits.are_counts
+    assert abs(traits.follows_triangles) < 0.4
+    assert recipe_by_traits(others, others.splits[0]).options == {}
+
+
+def test_triangles_are_not_counted_around_hubs_with_too_many_pairs(monkeypatch):
+    monkeypatch.setattr("incidence.train.traits._MOST_PAIRS", 10)
+    assert measure_traits(COUNTED, COUNTED.splits[0]).follows_triangles == 0.0
 
 
 def test_counts_of_graphs_are_learned_by_a_polynomial_and_the_run_says_why():

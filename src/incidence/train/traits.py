@@ -37,8 +37,8 @@ class Traits:
         most_degree: Largest number of edges at a node.
         has_kinds: Whether nodes or edges have columns of zeros and ones that differ, as kinds of
             atoms and bonds have.
-        closes_triangles: Share of the examples in which edges join some three nodes; looked at only
-            if targets are counts.
+        follows_triangles: Correlation of the targets with the number of triangles; 0 if targets are
+            no counts.
         are_counts: Whether all targets are whole numbers from 0, with many different values.
     """
 
@@ -49,7 +49,7 @@ class Traits:
     mean_degree: float = 0.0
     most_degree: int = 0
     has_kinds: bool = False
-    closes_triangles: float = 0.0
+    follows_triangles: float = 0.0
     are_counts: bool = False
 
     @property
@@ -91,7 +91,7 @@ def measure_traits(data: DataSet, split: Split) -> Traits:
         mean_degree=float(degrees.double().mean()),
         most_degree=int(degrees.max()),
         has_kinds=any(map(_has_kinds, batch.features.values())),
-        closes_triangles=_share_with_triangles(examples) if are_counts else 0.0,
+        follows_triangles=_follows_triangles(data, examples) if are_counts else 0.0,
         are_counts=are_counts,
     )
 
@@ -103,8 +103,8 @@ def _has_kinds(x: Tensor) -> bool:
     return int((is_binary & varies).sum()) >= 2
 
 
-def _share_with_triangles(examples: Sequence[Example]) -> float:
-    """Return the share of some examples in which edges close a triangle.
+def _follows_triangles(data: DataSet, examples: Sequence[Example]) -> float:
+    """Return the correlation of the targets with the number of triangles, the largest of columns.
 
     It is 0 if hubs have so many pairs of neighbours that products of edges would be slow.
     """
@@ -115,7 +115,11 @@ def _share_with_triangles(examples: Sequence[Example]) -> float:
         return 0.0
     ones = torch.ones(structure.num_entries(_EDGES), 1)
     num_triangles = einsum("{i j}, {j k}, {i k} -> ", ones, ones, ones, structure)
-    return float((num_triangles > 0).double().mean())
+    targets = data.task.rows(batch).reshape(len(num_triangles), -1)
+    known = ~targets.isnan().any(1)
+    columns = torch.cat([num_triangles, targets], dim=1)[known].double().T
+    correlations = torch.corrcoef(columns)[0, 1:]  # (targets,)
+    return float(correlations.nan_to_num().amax())
 
 
 def _are_counts(data: DataSet, examples: Sequence[Example]) -> bool:
