@@ -230,7 +230,7 @@ def num_partitions(pattern: Pattern) -> dict[int, int]:
     """
     counts: Counter[int] = Counter()
     for state, ways in _states(pattern, pattern.fixed_letters).items():
-        counts[len(state)] += ways
+        counts[len(state)] += ways  # a state is a multiset of blocks
     return dict(sorted(counts.items()))
 
 
@@ -295,6 +295,7 @@ def _states(pattern: Pattern, letters: tuple[str, ...]) -> dict[State, int]:
     distinct = [kind.is_distinct for kind, _ in pattern.kinds]
     states: dict[State, int] = {(): 1}
     for name in letters:
+        # letter by letter: every state with every place for the letter
         placed = (
             (larger, ways * repeats)
             for state, ways in states.items()
@@ -356,7 +357,7 @@ def _join_open(state: State, face: int, sort: str) -> Iterator[State]:
     for chosen in product(*choices):
         nodes: list[tuple[Signature, str]] = []
         for (taken, its_sort, n), c in zip(groups, chosen, strict=True):
-            joined = tuple(sorted((*taken, (face, -1))))
+            joined = tuple(sorted((*taken, (face, -1))))  # -1: an open face has no positions
             nodes += [(taken, its_sort)] * (n - c) + [(joined, its_sort)] * c
         yield tuple(sorted(nodes))
 

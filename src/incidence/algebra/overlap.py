@@ -90,9 +90,9 @@ def _choices(
         is_open = row.size is None or size is None
         bounds = [left]
         if size is not None:
-            bounds.append(size)
+            bounds.append(size)  # no more nodes than the column class has
         if is_open:
-            bounds.append(budget)
+            bounds.append(budget)  # no more than max_overlap in open classes
         if is_odd != row.is_odd:
             bounds.append(1)
         for a in range(min(bounds) + 1):
@@ -136,7 +136,7 @@ def overlap_at(
                 rows.append(row)
                 left, budget = after, remaining
                 break
-            position -= count
+            position -= count  # all those matrices come before
     return tuple(rows)
 
 
@@ -189,6 +189,7 @@ def _states(rows: Profile, cols: Profile, max_overlap: int) -> dict[Profile, Cou
             matched, opened = sum(row), max_overlap - remaining
             for (a, t), ways in counts.items():
                 if t + opened <= max_overlap:
+                    # independent choices: numbers multiply along a path
                     into[a + matched, t + opened] += ways
             # The work grows with the states times what each holds.
             _spend(len(counts) + len(left))

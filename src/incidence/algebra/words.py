@@ -57,7 +57,7 @@ def levels(classes: tuple[Class, ...], max_overlap: int) -> tuple[Level, ...]:
         beyond = sum(max(0, k - n) for k, n in zip(counts, fixed.values(), strict=True))
         if beyond <= max_overlap:
             nodes = Counter(dict(zip(fixed, counts, strict=True)))
-            every.add(tuple(sorted(nodes.elements())))
+            every.add(tuple(sorted(nodes.elements())))  # a level is a sorted multiset of sorts
     return tuple(sorted(every, key=lambda level: (len(level), level)))
 
 
@@ -112,7 +112,7 @@ def sign_of(
         is_odd, is_odd_too = source_classes[source[q]].is_odd, target_classes[target[q]].is_odd
         alike, alike_too = source[q] == source[r], target[q] == target[r]
         if alike and alike_too and is_odd != is_odd_too:
-            return 0
+            return 0  # the operation cancels itself
         # A pair counts if the other side has it in the opposite order.
         swaps += alike and is_odd and target[q] > target[r]
         swaps += alike_too and is_odd_too and source[q] > source[r]

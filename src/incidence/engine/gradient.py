@@ -42,7 +42,7 @@ def linear_map(
     """Return a linear map of x. Its gradient is the adjoint map, whose gradient is the map."""
 
     def run(x: Tensor) -> tuple[tuple[Tensor], tuple[()]]:
-        return (forward(x.contiguous()),), ()
+        return (forward(x.contiguous()),), ()  # nothing is saved: the adjoint does not read x
 
     def gradient(_: Any, grads: Sequence[Tensor], needs: Sequence[bool]) -> tuple[Tensor]:
         return (linear_map(grads[0], adjoint, forward),)

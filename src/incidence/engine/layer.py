@@ -110,7 +110,7 @@ def _gradients(
         us, vs, biases = _split(seconds, counts)
         one = apply(*layer, us, weights, biases)
         other = apply(*layer, xs, vs, [None] * len(grads))
-        d_grads = [a + b for a, b in zip(one, other, strict=True)]
+        d_grads = [a + b for a, b in zip(one, other, strict=True)]  # (entries, out) each
         d_xs, _, _ = _gradients(*layer, xs, vs, grads, has_bias)
         _, d_weights, _ = _gradients(*layer, us, weights, grads, has_bias)
         return [*d_xs, *d_weights, *d_grads]
@@ -153,6 +153,7 @@ class LayerCall:
     def gathering(self) -> Matrices:
         """How matrices are gathered from the rows of weights."""
         num_in = [x.shape[1] for x in self.xs]
+        # weights of the first input come first
         num_out = [weight.shape[-1] for weight in self.weights[: len(self._targets)]]
         return self.products.matrices(num_in, num_out, self.xs[0].device)
 

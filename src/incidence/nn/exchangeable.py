@@ -90,7 +90,7 @@ class Exchangeable(Transferable, nn.Module):
         self._relaxation = Relaxation(
             self.map.inputs + self.map.outputs, is_strict=self.order is not None
         )
-        split = len(self.map.inputs)
+        split = len(self.map.inputs)  # the relaxation has inputs and outputs in one list
         inputs, outputs = self._relaxation.patterns[:split], self._relaxation.patterns[split:]
         widths_in = dict(
             zip(

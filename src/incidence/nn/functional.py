@@ -119,12 +119,13 @@ def _refused(
     """Return a recorded step that says what is wrong, with as many rows as are known."""
     operands, _, output = text.partition("->")
     rows = {operand.strip(): x.shape[0] for operand, x in zip(operands.split(","), xs, strict=True)}
+    # the shape of a row
     inner = torch.broadcast_shapes(*(x.shape[1:] for x in xs)) if shape is None else shape
     return refused(why, xs[0], rows.get(output.strip(), 2), *inner)
 
 
 def _run(plan: JoinPlan, xs: Sequence[Tensor], shape: Sequence[int] | None = None) -> Tensor:
-    values = list(xs)
+    values = list(xs)  # operands, then the results of the steps
     for step in plan.steps:
         factors = [values[source] for source in step.sources]
         if isinstance(step, ExchangeStep):
@@ -188,7 +189,7 @@ def _assert_operands(
             f" got {len(xs)} before it."
         )
     _assert_rows(product, xs, plan, structure)
-    widths = {x.shape[1] for x in xs} - {1}
+    widths = {x.shape[1] for x in xs} - {1}  # one channel goes with any number
     if len(widths) > 1:
         shown = ", ".join(str(x.shape[1]) for x in xs)
         raise IncidenceError(
@@ -258,6 +259,7 @@ def plan_einsum(text: str, structure: Structure, limit: int = MAX_JOINED) -> Joi
     plan = _product_plan(parse_product(text), structure, limit)
     lists = recorded(structure)
     if product_key(text) not in lists:
+        # rows of every operand, without memory
         counts = (torch.zeros(n, 0, device=plan.device) for n in plan.num_rows[:-1])
         program = product_program(plan)
         lists[product_key(text)] = Recorded(product_lists(plan), program, tuple(counts))

@@ -128,7 +128,7 @@ class Linear(Transferable, Planned):
         self._assert_signs()
         keeps_entry = [aggregation.keeps_entry for aggregation in self._aggregations]
         self._products = Products(self._weight_layout, keeps_entry)
-        self._key = self._text_of_lists()
+        self._key = self._text_of_lists()  # layers with the same lists share them
         self._slot = CompiledSlot()
         self._input_keys = [key_of(p) for p in self.map.inputs]
         self._output_keys = [key_of(p) for p in self.map.outputs]
@@ -175,7 +175,7 @@ class Linear(Transferable, Planned):
 
     def _shape(self, number: int) -> tuple[int, ...]:
         s, t = self._weight_layout.pairs[number]
-        rows = len(self._weight_layout.terms((s, t)))
+        rows = len(self._weight_layout.terms((s, t)))  # an operation with an aggregation
         leading = (len(self.aggr), rows // len(self.aggr)) if self._is_list else (rows,)
         return *leading, self.in_channels[s], self.out_channels[t]
 
@@ -250,7 +250,7 @@ class Linear(Transferable, Planned):
         for number, (name, (source, _)) in enumerate(named):
             weight, saved = getattr(self, name), state_dict.get(prefix + name)
             if isinstance(weight, nn.UninitializedParameter) and saved is not None:
-                self.in_channels[source] = saved.shape[-2]
+                self.in_channels[source] = saved.shape[-2]  # ([aggregations,] operations, in, out)
                 weight.materialize(self._shape(number))
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
 
@@ -265,6 +265,7 @@ class Linear(Transferable, Planned):
             return plan.with_channels(self.in_channels, self.out_channels, self._weights()[0])
         entries = recorded(structure)
         if self._key not in entries:
+            # rows, without memory
             counts = tuple(torch.zeros(own.num_rows, 0, device=plan.device) for own in plan.inputs)
             entries[self._key] = Recorded(layer_lists(self._products, plan), counts=counts)
         if -1 not in self.in_channels:  # cached, as tracing cannot make it
@@ -287,6 +288,7 @@ class Linear(Transferable, Planned):
         xs = fitting(patterns, x, structure, self.in_channels, like)
         if xs is None:
             xs = self._checked(x, structure)
+        # None where it may not run
         ys = compiled_forward(self._slot, self, patterns, xs, structure)
         if ys is not None:
             return self._as_values(ys)
@@ -334,7 +336,7 @@ class Linear(Transferable, Planned):
 
     def _refused(self, why: str | None, xs: Sequence[Tensor], structure: Structure) -> list[Tensor]:
         """Return recorded steps that say what is wrong, with as many rows as are known."""
-        rows = {"": structure.num_structures}
+        rows = {"": structure.num_structures}  # the empty pattern has a row for each structure
         rows |= {key: x.shape[0] for key, x in zip(self._input_keys, xs, strict=True)}
         return [
             refused(why, xs[0], rows.get(key, 2), columns)

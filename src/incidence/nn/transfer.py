@@ -147,8 +147,6 @@ def project(
     return _fitted(layer, new, structure)
 
 
-# Methods of the layers too. They make layers of the other kinds, so they can stand in the module of
-# none of them.
 def _assert_sum(layer: object) -> None:
     if not isinstance(layer, (Linear, Exchangeable, AutomorphismLinear)):
         raise IncidenceError(
@@ -245,7 +243,8 @@ def _matrices(
     """What a layer multiplies inputs xs with for outputs ys; shape (pairs, in, out)."""
     weight = _weight(layer, *pair).double()
     if isinstance(layer, AutomorphismLinear):
-        return weight[layer.pair_orbits[pair].number[ys, xs]]
+        return weight[layer.pair_orbits[pair].number[ys, xs]]  # (pairs, in, out)
+    # (pairs, in, out)
     return torch.einsum("pk,kio->pio", _values(layer, structure, pair, ys, xs), weight)
 
 
@@ -265,8 +264,8 @@ def _means(values: Tensor, number: Tensor, sizes: Tensor, count: int) -> Tensor:
     """The mean of the values with each number, every one counted as often as its size says; 0 where
     there are none.
     """
-    weights = sizes[:, None].to(values)
-    parts = values.flatten(1) * weights, weights
+    weights = sizes[:, None].to(values)  # (pairs, 1)
+    parts = values.flatten(1) * weights, weights  # (pairs, numbers) and (pairs, 1)
     total, counts = (
         part.new_zeros(count, part.shape[1]).index_add_(0, number, part) for part in parts
     )
@@ -301,8 +300,9 @@ def _fitted(old: AnyLayer, new: AnyLayer, structure: Structure) -> AnyLayer:
                 )
             )
         else:
+            # (types, 1): squares of all pairs are added up
             root = types.sizes.double().sqrt()[:, None]
-            values = _values(new, structure, pair, types.ys, types.xs)
+            values = _values(new, structure, pair, types.ys, types.xs)  # (types, operations)
             solved = torch.linalg.lstsq(
                 (root * values).cpu(), (root * wanted.flatten(1)).cpu(), driver="gelsd"
             ).solution
@@ -335,6 +335,7 @@ def _types(layers: Sequence[Any], structure: Structure, pair: tuple[int, int]) -
     for layer in layers:
         for matrix in _operators(layer, structure, pair):
             values, count = rank(matrix.flatten())
+            # pairs stay together only if every operator agrees on them
             number = rank(number * count + values)[0]
     sizes = torch.bincount(number)
     first = torch.full_like(sizes, len(number)).scatter_reduce_(
@@ -362,6 +363,7 @@ def _to_symmetric(layer: Exchangeable) -> Linear:
         every = [
             o for o in layer.linear.map.operations if (o.source.tensor, o.target.tensor) == (s, t)
         ]
+        # the layer may have fewer operations
         kept = [every.index(o) for o in layer.linear.operations_of(s, t)]
         values = _values(relaxed, witnesses.structure, (0, 0), witnesses.ys, witnesses.xs)[:, kept]
         _weight(new, s, t).copy_(

@@ -66,8 +66,8 @@ def pair_orbits(
         )
     ys, xs = group.permutations(target, structure), group.permutations(source, structure)
     moved = list(zip(ys, xs, strict=True))
-    products = [*_mixed(moved), *moved]
-    on_pairs = ((y[:, None] * num_x + x).flatten() for y, x in products)
+    products = [*_mixed(moved), *moved]  # mixed ones first: they join most orbits at once
+    on_pairs = ((y[:, None] * num_x + x).flatten() for y, x in products)  # (num_y x num_x,) each
     number, first = number_orbits(num_y * num_x, on_pairs, structure.device)
     sizes = torch.bincount(number, minlength=len(first))
     width = max(num_x, 1)
@@ -145,6 +145,7 @@ def pair_bags(orbits: PairOrbits, entry_orbit: Tensor) -> PairBags:
     num_y, num_x = orbits.number.shape
     device = entry_orbit.device
     entries = torch.bincount(entry_orbit)  # (output orbits,)
+    # pair orbits of every output orbit
     slots = torch.bincount(entry_orbit[orbits.ys], minlength=len(entries))
     first_slot = slots.cumsum(0) - slots
     alike, num_bags, num_placed = [], 0, 0

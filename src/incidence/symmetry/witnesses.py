@@ -81,9 +81,9 @@ def _nodes(operation: Operation, counts: dict[str, int]) -> tuple[list[int], lis
     for i, row in enumerate(operation.overlap):
         for j, shared in enumerate(row):
             for _ in range(shared):
-                add(source[i].sort, xs[i], ys[j])
+                add(source[i].sort, xs[i], ys[j])  # one node for both entries: it is matched
     for side, entry in ((source, xs), (target, ys)):
         for c, nodes in zip(side, entry, strict=True):
             while len(nodes) < (c.size or 0):
-                add(c.sort, nodes)
+                add(c.sort, nodes)  # and new nodes for all that are not matched
     return [v for nodes in xs for v in nodes], [v for nodes in ys for v in nodes]
