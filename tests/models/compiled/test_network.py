@@ -437,7 +437,7 @@ def test_memory_stays_bounded_over_batches_of_all_sizes(count):
     assert len(network.free) <= 2
     largest = inc.collate([packed[k] for k in range(39)])
     binding = network.binding(largest.structure)
-    most = node._ROOM * (binding.values.num_floats + binding.grads.num_floats)
+    most = node._ROOM * (binding.num_values + binding.num_grads)
     held = sum(t.numel() for t in network.free[0]._memory.values())
     assert held <= most + node._ROOM * (binding.num_scratch + network.program.scratch + 10**5)
 
@@ -472,10 +472,13 @@ def test_no_step_writes_behind_the_end_of_its_value(name):
     assert was_compiled
     network = net._slot.network
     binding, [arena] = network.binding(structure), network.free
-    for kind, places in (("values", binding.values), ("grads", binding.grads)):
-        memory = arena.tensor(kind, places.num_floats)
-        ends = places.of_values + binding.rows * binding.widths
-        for place, size, end in zip(places.of_values, binding.sizes, ends, strict=True):
+    for kind, places, count in (
+        ("values", binding.value_places, binding.num_values),
+        ("grads", binding.grad_places, binding.num_grads),
+    ):
+        memory = arena.tensor(kind, count)
+        ends = places + binding.rows * binding.widths
+        for place, size, end in zip(places, binding.sizes, ends, strict=True):
             if place >= 0:
                 assert memory[end : place + size].isnan().all()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from incidence.engine.products.plan import JoinPlan
 from incidence.structure.arrange import orbit_rows
 from incidence.structure.data import Array, StructureData
 
-__all__ = ["Binding", "Places"]
+__all__ = ["Binding"]
 
 _ITSELF, _OF_ALL, _OF_SOME = range(3)  # as network.c calls them
 _SCRATCH = 6  # times the largest value: rows of partners on either side, and products of them
@@ -33,7 +33,8 @@ class Binding:
         numbers, addresses: The tables of `network.c`, as far as the structure decides them.
         num_indices: The largest number of keys.
         num_scratch: How many floats steps need besides their values, but for packed matrices.
-        values, grads: Where values are, and their gradients.
+        value_places, grad_places: Where values are in an arena, and their gradients.
+        num_values, num_grads: How many floats these arenas have.
         structure: The structure.
         can_run: Whether the code can run: all lists are of the type that it reads, and every
             product is one step.
@@ -74,12 +75,12 @@ class Binding:
         inputs = [value.number for value in program.inputs]
         is_inner = np.ones(len(self.sizes), dtype=bool)
         is_inner[ends] = False
-        self.values = self._arena(is_inner)
+        self.value_places, self.num_values = self._arena(is_inner)
         # those of inputs and outputs are at addresses of their own
-        self.values.of_values[ends] = -1 - program.num_addresses - np.arange(len(ends))
+        self.value_places[ends] = -1 - program.num_addresses - np.arange(len(ends))
         is_inner[:] = True
         is_inner[inputs] = False
-        self.grads = self._arena(is_inner)
+        self.grad_places, self.num_grads = self._arena(is_inner)
 
     def _bind_bags(self, own: Any, bags: Bags) -> None:
         level_ptr = bags.level_ptr
@@ -133,8 +134,8 @@ class Binding:
         if any(t.dtype != torch.int32 or t.device.type != "cpu" for t in lists):
             self.can_run = False
 
-    def _arena(self, is_inner: Array) -> Places:
-        """Return where values are in an arena.
+    def _arena(self, is_inner: Array) -> tuple[Array, int]:
+        """Return where values are in an arena, and how many floats it has.
 
         Args:
             is_inner: Whether each value is in the arena; others get the smallest integer.
@@ -142,14 +143,7 @@ class Binding:
         sizes = np.where(is_inner, self.sizes, 0)
         ends = sizes.cumsum()
         places = np.where(is_inner, ends - sizes, np.iinfo(np.int64).min)
-        return Places(places, int(ends[-1]))
-
-
-class Places(NamedTuple):
-    """Where values are in an arena, and how many floats it has."""
-
-    of_values: Array
-    num_floats: int
+        return places, int(ends[-1])
 
 
 def _address(tensor: Tensor | None) -> int:

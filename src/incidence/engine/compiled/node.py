@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from ctypes import CDLL, Structure, byref, c_int64, c_void_p, memset
+from ctypes import CDLL, c_int64, c_void_p, memset
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -50,27 +50,6 @@ def _library() -> CDLL | None:
             function.argtypes = [c_void_p, c_void_p, c_int64, c_void_p]
             function.restype = None
     return library
-
-
-class _Frame(Structure):
-    """The tables of a call: `frame` in network.c."""
-
-    _fields_ = [
-        (name, c_void_p)
-        for name in (
-            "place",
-            "rows",
-            "width",
-            "grad_place",
-            "number",
-            "address",
-            "arena",
-            "grads",
-            "scratch",
-            "indices",
-            "written",
-        )
-    ]
 
 
 class _Arena:
@@ -280,18 +259,19 @@ class Network:
     def _run(self, name: str, call: _Call, grad_places: int, written: int) -> None:
         binding, arena = call.binding, call.arena
         numbers, addresses = _addresses(call.numbers, call.addresses)
-        frame = _Frame(
-            *_addresses(binding.values.of_values, binding.rows, binding.widths),
+        frame = [  # `frame` in network.c
+            *_addresses(binding.value_places, binding.rows, binding.widths),
             grad_places,
             numbers,
             addresses,
-            arena.floats("values", binding.values.num_floats),
-            arena.floats("grads", binding.grads.num_floats if grad_places else 1),
+            arena.floats("values", binding.num_values),
+            arena.floats("grads", binding.num_grads if grad_places else 1),
             arena.floats("scratch", binding.num_scratch + self.program.scratch),
             arena.floats("indices", binding.num_indices),
             written,
-        )
-        getattr(_library(), name)(*self._tables, len(self._starts), byref(frame))
+        ]
+        tables = (c_void_p * len(frame))(*frame)
+        getattr(_library(), name)(*self._tables, len(self._starts), tables)
 
     def backward(
         self, call: _Call, grads: Sequence[Tensor], needs_x: Sequence[bool], xs: Sequence[Tensor]
@@ -305,8 +285,8 @@ class Network:
         pointers = flat.data_ptr() + 4 * self._grad_starts
         call.addresses[self._slots + 1] = pointers
         call.addresses[self._copies[2]] = pointers[self._copies[1]]
-        places = binding.grads.of_values.copy()
-        memory = call.arena.tensor("grads", binding.grads.num_floats)
+        places = binding.grad_places.copy()
+        memory = call.arena.tensor("grads", binding.num_grads)
         written = np.zeros(len(places), dtype=np.uint8)
         for value, grad in zip(self.program.outputs, grads, strict=True):
             start = int(places[value.number])

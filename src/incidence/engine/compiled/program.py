@@ -39,6 +39,9 @@ _MOST_STATISTICS, _MOST_TENSORS, _MOST_GROUPS = 8, 64, 8
 _STAT_ROWS = 4  # of a batch norm: see the enum S_MEAN in network.c
 _NONE = -1
 
+# how far a step that changes values one by one has come: what follows may be a part of it
+_NORM, _ACTIVATION, _DROP, _ALL = range(4)
+
 
 class CannotCompileError(Exception):
     """A module is not made of steps that the compiled network has."""
@@ -429,7 +432,7 @@ class Program:
         head = [x.number, y.number, _NONE, x.width, 0, 0, _NONE, 0]
         head += [_NONE if stats is None else stats.number, len(parts)]
         start = self._step("point", [*head, *(word for part in parts for word in part)])
-        self._open[y.number] = start + 1, _Stage.NORM
+        self._open[y.number] = start + 1, _NORM
         return y
 
     def close(self, xs: Sequence[Value]) -> None:
@@ -439,7 +442,7 @@ class Program:
 
     def _at_stage(self, x: Value, stage: int) -> tuple[Value, int]:
         """Return a value whose step can do more, and where the words of the step start."""
-        words, done = self._open.pop(x.number, (_NONE, _Stage.ALL))
+        words, done = self._open.pop(x.number, (_NONE, _ALL))
         if done >= stage:
             nothing = [0, *[_NONE] * 10, _bits(0.0), _bits(0.0), 0]
             x = self._point(x, [nothing], None)
@@ -453,7 +456,7 @@ class Program:
             raise CannotCompileError(f"the activation {name!r}")
         if name == "none":
             return x
-        x, words = self._at_stage(x, _Stage.ACTIVATION)
+        x, words = self._at_stage(x, _ACTIVATION)
         self._code[words + _ACTIVATION_WORD] = _ACTIVATIONS.index(name)
         return x
 
@@ -473,7 +476,7 @@ class Program:
         kind = "all" if num_dropped == 1 << 16 else "bits" if is_bits else "floats"
         drop = Drop(module, kind, [], [])
         for x in xs:
-            y, words = self._at_stage(x, _Stage.DROP)
+            y, words = self._at_stage(x, _DROP)
             place = self._addresses(1)
             written = [_DROPS.index(kind), place, num_dropped]
             self._code[words + _DROP_WORD : words + _DROP_WORD + len(written)] = written
@@ -487,8 +490,8 @@ class Program:
         if (x.rows, x.width) != (y.rows, y.width):
             raise CannotCompileError("a sum of unequal shapes")
         self.close([x])
-        words, done = self._open.pop(y.number, (_NONE, _Stage.ALL))
-        if done < _Stage.ALL:
+        words, done = self._open.pop(y.number, (_NONE, _ALL))
+        if done < _ALL:
             self._code[words + _RESIDUAL_WORD] = x.number
             return y
         total = self.value(y.rows, y.width)
@@ -573,12 +576,6 @@ class Program:
         use, y = self.joins[key], self.value(x.rows, x.width)
         self._step("softmax", [x.number, y.number, use.lists, use.numbers])
         return y
-
-
-class _Stage:
-    """How far a step that changes values one by one has come: what follows may be a part of it."""
-
-    NORM, ACTIVATION, DROP, ALL = range(4)
 
 
 _RESIDUAL_WORD, _ACTIVATION_WORD, _DROP_WORD = 2, 4, 5
