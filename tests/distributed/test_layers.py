@@ -104,7 +104,33 @@ def test_a_softmax_on_parts_is_that_on_the_whole(over: str, size: int) -> None:
     run_threads(size, lambda w: assert_equal_on_parts(Softmax(), xs, structure, ["(i j)"], w))
 
 
-def test_a_product_that_joins_in_a_circle_is_refused_with_the_rows_that_would_travel() -> None:
+CIRCLES = ["{i j}, {j k}, {i k} -> i", "i j, j k -> i k", "(i j), (j k), i -> {i k}"]
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("text", CIRCLES)
+def test_a_small_product_that_joins_in_a_circle_is_copied(text: str, size: int) -> None:
+    structure = STRUCTURES["graph"]()
+    texts, _, output = text.partition(" -> ")
+    patterns = [structure.resolve(inc.Pattern(one.strip())) for one in texts.split(", ")]
+    patterns = [structure._as_spelt(p) for p in patterns]
+    keys = [str(p) for p in patterns]
+    xs = features(structure, dict.fromkeys(patterns))
+
+    class Product(torch.nn.Module):
+        def forward(self, x: Any, structure: inc.Structure) -> Any:
+            values = x if isinstance(x, dict) else dict.fromkeys(keys, x)
+            return inc.einsum(text, *[values[key] for key in keys], structure)
+
+    run_threads(size, lambda w: assert_equal_on_parts(Product(), xs, structure, [output], w))
+
+
+def test_a_large_product_that_joins_in_a_circle_is_refused_with_the_rows_that_would_travel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from incidence.engine.products import contract
+
+    monkeypatch.setattr(contract, "_MOST_COPIED", 100)
     structure = STRUCTURES["graph"]()
     edges = torch.ones(structure.num_entries("{i j}"), 1)
 
@@ -113,5 +139,5 @@ def test_a_product_that_joins_in_a_circle_is_refused_with_the_rows_that_would_tr
         own = edges[inc.distributed.rows(part, "{i j}")]
         inc.einsum("{i j}, {j k}, {i k} -> i", own, own, own, part)
 
-    with pytest.raises(inc.IncidenceError, match=r"would have to travel .*: 120 rows in every"):
+    with pytest.raises(inc.TooLargeError, match=r"would have to travel .*: 120 rows in every"):
         run_threads(2, work)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -94,6 +95,30 @@ class Part(Structure):
             shifted.append(self.nodes[sort] + first)
             first += self._whole_counts[sort]
         return torch.cat(shifted)[nodes]
+
+    def whole_rows(self, pattern: Pattern) -> Tensor:
+        """Return the rows of a tensor as they are numbered in the whole structure."""
+        return rows(self, pattern)
+
+    def whole(self, patterns: Sequence[Pattern]) -> Structure:
+        """Return the whole structure with some tensors without open faces, on every process."""
+        index = {}
+        for pattern in patterns:
+            if pattern in self._index:
+                spelt = self._as_spelt(pattern)
+                index[str(spelt)] = self._whole_letters(spelt)
+        counts = {sort: int(self._whole_counts[sort]) for sort in self.nodes}
+        return Structure(counts, index)
+
+    def _whole_letters(self, pattern: Pattern) -> Tensor:
+        """Return the nodes of the letters of all entries, in the whole structure."""
+        letters = self._index[pattern][0]
+        own = [
+            self.nodes[pattern.sorts[name]][row]
+            for name, row in zip(pattern.fixed_letters, letters, strict=True)
+        ]
+        every = gather(torch.stack(own, dim=1), self, pattern)
+        return every.T.contiguous()
 
     def _held_sort(self, pattern: Pattern) -> str | None:
         """Return the sort of a lone node that needs no index; None for other patterns."""

@@ -10,6 +10,7 @@ one sum over all processes. Who shares what is computed with the plan.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,8 +24,11 @@ from incidence.structure.world import World
 
 __all__ = [
     "BagExchange",
+    "CopyStep",
     "ExchangeStep",
+    "OwnRowsStep",
     "SharedKeys",
+    "StepBetween",
     "Traffic",
     "all_shared",
     "exchange_step",
@@ -308,8 +312,113 @@ class BagExchange:
         return sum(sent) * itemsize
 
 
+class StepBetween(ABC):
+    """A step of a product on a part of a structure that needs other processes.
+
+    Attributes:
+        sources: The number of the values.
+        num_rows: The number of rows, of the result and of the values.
+    """
+
+    sources: tuple[int, ...]
+    num_rows: tuple[int, int]
+    num_products = 0
+
+    @property
+    @abstractmethod
+    def cost(self) -> str:
+        """What it costs, in words."""
+
+    @property
+    @abstractmethod
+    def tensors(self) -> list[Tensor]:
+        """The lists."""
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the lists."""
+        return self.tensors[-1].device
+
+    @property
+    def kind(self) -> str:
+        """What it is."""
+        return type(self).__name__
+
+    @abstractmethod
+    def run(self, x: Tensor) -> Tensor:
+        """Return the result, (rows, *shape of a row)."""
+
+
 @dataclass(frozen=True, eq=False)
-class ExchangeStep:
+class CopyStep(StepBetween):
+    """All rows of a tensor on every process.
+
+    Attributes:
+        sources, num_rows: See `StepBetween`.
+        world: The processes.
+        own: The rows of this process.
+        all_rows: The rows of all processes, in the order of processes.
+    """
+
+    sources: tuple[int, ...]
+    num_rows: tuple[int, int]
+    world: World
+    own: Tensor
+    all_rows: Tensor
+
+    @property
+    def cost(self) -> str:
+        """What it costs, in words."""
+        return f"{self.num_rows[1]:,} rows are sent to every process"
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The lists."""
+        return [self.own, self.all_rows]
+
+    def run(self, x: Tensor) -> Tensor:
+        """Return the rows of all processes; gradients are added up over processes."""
+
+        def copied(x: Tensor) -> Tensor:
+            values = torch.cat(self.world.gather(x.flatten())).view(-1, *x.shape[1:])
+            return values.new_empty(values.shape).index_copy_(0, self.all_rows, values)
+
+        def summed(grad: Tensor) -> Tensor:
+            return self.world.reduce(grad).index_select(0, self.own)
+
+        return linear_map(x, copied, summed)
+
+
+@dataclass(frozen=True, eq=False)
+class OwnRowsStep(StepBetween):
+    """Some rows of what was computed for the whole structure.
+
+    Attributes:
+        sources, num_rows: See `StepBetween`.
+        own: The rows of this process.
+    """
+
+    sources: tuple[int, ...]
+    num_rows: tuple[int, int]
+    own: Tensor
+
+    @property
+    def cost(self) -> str:
+        """What it costs, in words."""
+        return f"{self.num_rows[0]:,} of {self.num_rows[1]:,} rows are of this process"
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The lists."""
+        return [self.own]
+
+    def run(self, x: Tensor) -> Tensor:
+        """Return the rows of this process."""
+        return x.index_select(0, self.own)
+
+
+@dataclass(frozen=True, eq=False)
+class ExchangeStep(StepBetween):
     """A step of a product on a part of a structure: sums at keys become those of all processes.
 
     Attributes:
@@ -324,9 +433,6 @@ class ExchangeStep:
     world: World
     shared: SharedKeys
 
-    kind = "exchange"
-    num_products = 0
-
     @property
     def cost(self) -> str:
         """What it costs, in words."""
@@ -336,11 +442,6 @@ class ExchangeStep:
     def tensors(self) -> list[Tensor]:
         """The lists."""
         return [*self.shared.sends, self.shared.summed, self.shared.places]
-
-    @property
-    def device(self) -> torch.device:
-        """Where the lists are."""
-        return self.shared.summed.device
 
     def run(self, x: Tensor) -> Tensor:
         """Return the sums of all processes, (keys, *shape of a row)."""

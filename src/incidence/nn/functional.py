@@ -21,7 +21,7 @@ from incidence.engine.products.plain import (
 )
 from incidence.engine.products.plan import JoinPlan, JoinStep
 from incidence.engine.products.softmax import groups_of, softmax_of_groups
-from incidence.engine.shared import ExchangeStep
+from incidence.engine.shared import ExchangeStep, StepBetween
 from incidence.errors import IncidenceError
 from incidence.nn.tensors import assert_rows, assert_structure
 from incidence.structure import Structure
@@ -126,12 +126,13 @@ def _refused(
 
 def _run(plan: JoinPlan, xs: Sequence[Tensor], shape: Sequence[int] | None = None) -> Tensor:
     values = list(xs)  # operands, then the results of the steps
+    last = plan.batched_steps[-1]
     for step in plan.steps:
         factors = [values[source] for source in step.sources]
-        if isinstance(step, ExchangeStep):
+        if isinstance(step, StepBetween):
             values.append(step.run(factors[0]))
         else:
-            values.append(join(step, factors, shape if step is plan.steps[-1] else None))
+            values.append(join(step, factors, shape if step is last else None))
     return values[-1]
 
 

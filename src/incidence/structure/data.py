@@ -159,6 +159,14 @@ class StructureData:
         """Return nodes, numbered through all sorts, as they are numbered in the whole structure."""
         return nodes
 
+    def whole_rows(self, pattern: Pattern) -> Tensor:
+        """Return the rows of a tensor as they are numbered in the whole structure."""
+        return torch.arange(self.num_entries(pattern), device=self.device)
+
+    def whole(self, patterns: Sequence[Pattern]) -> StructureData:
+        """Return the whole structure with some tensors. All processes call this together."""
+        return self
+
     @property
     def num_structures(self) -> int:
         """The number of structures: 1, or the size of a batch."""

@@ -21,11 +21,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from incidence.algebra.pattern import Pattern
 from incidence.algebra.products import (
     OUTPUT,
     Letters,
     ProductText,
     SumAway,
+    needs_join,
     next_step,
     private_letters,
 )
@@ -42,11 +44,12 @@ from incidence.engine.products.tables import (
     number_keys,
     table_of,
 )
-from incidence.engine.shared import ExchangeStep, exchange_step
+from incidence.engine.shared import CopyStep, ExchangeStep, OwnRowsStep, exchange_step
 from incidence.engine.store import cached_plan
-from incidence.errors import IncidenceError
+from incidence.errors import TooLargeError
 from incidence.structure.data import StructureData, support_of
 from incidence.structure.ragged import assert_few
+from incidence.structure.world import World
 
 __all__ = ["MAX_JOINED", "build_join_plan", "join_plan_of"]
 
@@ -108,6 +111,8 @@ def build_join_plan(
         for pattern, stored in zip(text.tensors, supports, strict=True)
     ]
     homes = [structure.batch(stored) for stored in supports]
+    if structure.world is not None and needs_join(text):
+        return _copied_plan(text, supports, structure, structure.world, limit)
     if structure.world is not None:
         steps = _SharedContraction(text, tables, homes, structure, limit).run()
     else:
@@ -440,18 +445,57 @@ class _SharedContraction(_Contraction):
         rows = torch.arange(len(keys))
         return replace(keys, factors=(Factor(number, rows),))
 
-    def _prepare(self) -> None:
-        """Refuse: rows of several tables would have to meet on one process."""
-        world = self._structure.world
-        assert world is not None
-        held = torch.tensor([sum(self._num_rows[n] for n in range(len(self._text.operands)))])
-        num_rows = int(world.reduce(held)) * (world.size - 1)
-        raise IncidenceError(
-            f"`{self._text}` joins tensors in a circle, so its rows would have to travel between"
-            f" processes: {num_rows:,} rows in every step. Products that pool to keys and read"
-            " back work on a part of a structure. Compute this one on the whole structure, on one"
-            " process."
+
+_MOST_COPIED = 1_000_000
+"""Rows of operands that are copied to every process, where a product joins them in a circle."""
+
+
+def _copied_plan(
+    text: ProductText,
+    supports: Sequence[Pattern],
+    structure: StructureData,
+    world: World,
+    limit: int,
+) -> JoinPlan:
+    """Return the plan of a product that joins tensors in a circle, on a part of a structure.
+
+    Rows of several tensors have to meet on one process. So all rows are copied to every process,
+    which computes the product of the whole structure, and takes its rows.
+
+    Raises:
+        TooLargeError: More than `_MOST_COPIED` rows would have to travel.
+    """
+    *operands, output = supports
+    held = torch.tensor([sum(structure.num_entries(p) for p in operands if p.faces)])
+    num_copied = int(world.reduce(held)) * (world.size - 1)
+    if num_copied > _MOST_COPIED or structure.num_structures > 1:
+        raise TooLargeError(
+            f"`{text}` joins tensors in a circle, so its rows would have to travel between"
+            f" processes: {num_copied:,} rows in every step; up to {_MOST_COPIED:,} rows of one"
+            " structure are copied. Products that pool to keys and read back work on any part."
+            " Compute this one on the whole structure, on one process."
         )
+    plan = build_join_plan(text, structure.whole(supports), limit)
+    copies = [_copy_step(k, p, structure, world) for k, p in enumerate(operands)]
+    moved = [
+        replace(step, sources=tuple(source + len(operands) for source in step.sources))
+        for step in plan.batched_steps
+    ]
+    own = structure.whole_rows(output)
+    num_values = len(operands) + len(copies) + len(moved)
+    last = OwnRowsStep((num_values - 1,), (len(own), plan.num_rows[-1]), own)
+    lengths = np.stack([structure._lengths_of(stored) for stored in supports])
+    return JoinPlan(str(text), (*copies, *moved, last), lengths)
+
+
+def _copy_step(
+    number: int, pattern: Pattern, structure: StructureData, world: World
+) -> CopyStep | OwnRowsStep:
+    own = structure.whole_rows(pattern)
+    if not pattern.faces:  # values of whole structures are on every process
+        return OwnRowsStep((number,), (len(own), len(own)), own)
+    every = torch.cat(world.gather(own))
+    return CopyStep((number,), (len(every), len(own)), world, own, every)
 
 
 def _reading(number: int, table: Table) -> Table:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from incidence.engine.products.dense import DenseStep
-from incidence.engine.shared import ExchangeStep
+from incidence.engine.shared import StepBetween
 from incidence.engine.store import Batchable, Listed
 from incidence.structure.data import Array
 from incidence.structure.ragged import are_short, ranges, sort_few
@@ -167,8 +167,8 @@ class JoinStep:
         return JoinStep(self.sources, tuple(num_rows), ptr, tuple(rows), sign, *counts, orders)
 
 
-Step: TypeAlias = JoinStep | DenseStep | ExchangeStep
-"""A step of a product; the last kind only on a part of a structure."""
+Step: TypeAlias = JoinStep | DenseStep | StepBetween
+"""A step of a product; the last kind is on parts of structures."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +201,7 @@ class JoinPlan(Batchable):
     @property
     def batched_steps(self) -> list[JoinStep | DenseStep]:
         """The steps that plans of batches are made of: parts of structures are not batched."""
-        return [step for step in self.steps if not isinstance(step, ExchangeStep)]
+        return [step for step in self.steps if not isinstance(step, StepBetween)]
 
     def _spaces_of(self) -> tuple[list[int], list[int]]:
         """Return the space of the rows of every value, operands first, and the first space of every
