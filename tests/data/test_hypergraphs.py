@@ -167,3 +167,12 @@ def test_a_model_predicts_hyperedges_of_a_new_file_by_name(folder, tmp_path):
     assert found.nodes == list(SETS)
     expected = torch.ones(4)
     torch.testing.assert_close(torch.tensor(found.rows).sum(1), expected)
+
+
+@pytest.mark.parametrize("file", ["inc.csv", "h.hif.json"])
+def test_hyperedges_of_tables_and_hif_files_are_links(file, folder):
+    data = inc.data.load(folder / file, task="links")
+    facts = [data.columns["nodes"][k] for k in range(len(data.completion.is_fact))]
+    known = {frozenset(facts[k].split()) for k in data.completion.is_fact.nonzero()[:, 0].tolist()}
+    assert known == {frozenset("abc"), frozenset("cd"), frozenset("be")}
+    assert data.task.at == "query={i ...}"

@@ -153,3 +153,10 @@ def test_all_possible_triples_are_refused(tmp_path):
 
 def test_triples_are_entries_of_two_sorts():
     assert Structure({"entity": 2, "relation": 1}, {_PATTERN: [[0], [0], [1]]}).patterns
+
+
+def test_triples_without_a_task_name_the_option(tmp_path):
+    path = tmp_path / "t.tsv"
+    path.write_text("\n".join(["head\trelation\ttail", *lines()]))
+    with pytest.raises(IncidenceError, match=r"has typed triples .*add --task links\."):
+        inc.data.load(path)

@@ -43,6 +43,7 @@ __all__ = [
     "find_hypergraph",
     "from_hypergraph_tables",
     "hif_tables",
+    "hyperedges_of",
     "is_hif",
     "lines_as_table",
     "read_hypergraphs",
@@ -355,6 +356,27 @@ def _features(
     known = [k for k, name in enumerate(names) if name in place]
     features[known] = x[[place[names[k]] for k in known]]
     return features
+
+
+def hyperedges_of(tables: HypergraphTables) -> tuple[Example, list[str], list[str]]:
+    """Return the hyperedges of tables as links: an example, the names of nodes, what is skipped.
+
+    Equal hyperedges are one link, and those with one node are none. Nodes have the features of
+    their columns alone: degrees count the links that are queried.
+    """
+    found = _hypergraph(tables, pattern=FACES)
+    structure = found.example.structure
+    node, edge = structure[FACES]
+    is_link = torch.bincount(edge, minlength=structure.num_entries(FACES)) > 1
+    number = is_link.cumsum(0) - 1
+    index = torch.stack([node, number[edge]])[:, is_link[edge]]
+    small = int((~is_link).sum())
+    skipped = [*found.skipped]
+    if small:
+        skipped.append(f"{tables.incidences.source}: {small} hyperedges have one node only.")
+    x = _features(tables.nodes, found.columns.nodes, found.nodes, _NODE_NAMES)
+    links = Structure(structure.num_nodes, {FACES: index})
+    return Example(links, {"i": x}), found.nodes, skipped
 
 
 def from_hypergraph_tables(tables: HypergraphTables, request: DataRequest) -> DataSet:

@@ -23,6 +23,13 @@ from incidence.data.columns import (
 from incidence.data.completion import FOLDS
 from incidence.data.dataset import DataSet
 from incidence.data.dataset_builder import with_floats
+from incidence.data.hypergraphs import (
+    HypergraphTables,
+    find_hypergraph,
+    hif_tables,
+    hyperedges_of,
+    is_hif,
+)
 from incidence.data.links import LinkGraph, links_of
 from incidence.data.node_tables import IDS, GraphTable, edge_columns, read_graph
 from incidence.data.npz_files import graph_of_arrays, has_arrays
@@ -196,6 +203,10 @@ def _of_path(path: Path, options: Mapping[str, Any]) -> LinkGraph:
         if has_arrays(path, needs_labels=False):
             return LinkGraph(name, graph_of_arrays(path))
         return LinkGraph(name, with_floats(Example.load(path)))
+    hypergraph = _hypergraph_in(path, options)
+    if hypergraph is not None:
+        example, names, skipped = hyperedges_of(hypergraph)
+        return LinkGraph(name, example, names, None, skipped)
     if is_columnar(path) or ("hyperedges" not in options and _is_edge_table(path)):
         return _of_tables(name, {"edges": read_any(path)}, options)
     lines = _lines(path)
@@ -208,6 +219,19 @@ def _of_path(path: Path, options: Mapping[str, Any]) -> LinkGraph:
         if any(len(line.words) > 2 for line in lines):
             hint = " If every line is a set of nodes, say so: --data-options hyperedges=true."
         raise IncidenceError(f"{error}{hint}") from error
+
+
+def _hypergraph_in(path: Path, options: Mapping[str, Any]) -> HypergraphTables | None:
+    """Return the tables of a HIF file, or of a table of incidences; None for other files."""
+    if is_hif(path):
+        return hif_tables(path)
+    if not is_table(path) or {"hyperedges", "keys"} & options.keys():
+        return None
+    with suppress(IncidenceError):  # lines of different lengths
+        tables = {"incidences": read_any(path)}
+        nodes = next(iter(beside(options.get("nodes"), "nodes").values()), None)
+        return find_hypergraph(tables if nodes is None else {**tables, "nodes": nodes})
+    return None
 
 
 def _lines(path: Path) -> list[Line]:

@@ -28,6 +28,7 @@ from incidence.data.molecule_files import (
 from incidence.data.node_tables import edge_columns, from_node_tables
 from incidence.data.pair_tables import find_keys, find_rating, from_rating_tables
 from incidence.data.tables import TextTable, as_float, is_frame, listed, read_table, table_of
+from incidence.data.triples import find_triples
 from incidence.errors import IncidenceError
 
 __all__ = [
@@ -196,6 +197,11 @@ def _unclear(tables: Mapping[str, TextTable], request: DataRequest) -> str:
     )
     if len(table.columns) > 1:
         message += " For a list of edges, add --nodes nodes.csv (labels of nodes), or --task links."
+    if find_triples(table) is not None:
+        message = (
+            f"{request.source} has typed triples ({listed(table.columns)}), which are links: add"
+            " --task links."
+        )
     return message
 
 
