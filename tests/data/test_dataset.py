@@ -146,7 +146,7 @@ def test_unknown_names_are_refused_and_the_known_ones_listed():
         ),
     ):
         load("mnist")
-    with pytest.raises(IncidenceError, match="no reader 'jpeg'; there are: example, graph"):
+    with pytest.raises(IncidenceError, match="no reader 'jpeg'; there are: database, ex"):
         reader("jpeg")
 
 

@@ -194,7 +194,7 @@ def test_what_joins_nodes_has_ones_where_only_nodes_have_features(pattern, index
         torch.full((2, 3), 7.0),
     )
     assert load(bare).examples[0].features[pattern].tolist() == [[1.0], [1.0]]
-    assert load(bare).reader_options == {"ones": [pattern]}
+    assert load(bare).reader_options == {"default_features": {"ones": [pattern]}}
     told = bare.replace(features={**bare.features, pattern: full})
     assert load(told).examples[0].features[pattern].tolist() == full.tolist()
     assert load(inc.Example(structure, {pattern: full}, {pattern: torch.tensor([0, 1])})).examples[
