@@ -117,9 +117,16 @@ def flows_preset() -> IncidenceNet:
     return make("flows", {"i": 1, "<i j>": 1, "<i j k>": 1}, out_channels=1, at="i")
 
 
+def harmonic_preset() -> IncidenceNet:
+    """The same, with the harmonic part of flows in every block and in the head."""
+    widths = {"i": 1, "<i j>": 1, "<i j k>": 1}
+    return make("flows", widths, out_channels=1, at="i", harmonic=4)
+
+
 MODELS: dict[str, Callable[[], nn.Module]] = {
     "SCoNe, as operations": SCoNe,
     "preset flows": flows_preset,
+    "preset flows, harmonic": harmonic_preset,
 }
 
 

@@ -10,6 +10,7 @@ from benchmarks.drifters import (
     SCoNe,
     accuracies,
     flows_preset,
+    harmonic_preset,
     read_drifters,
     split,
     without_steps_back,
@@ -44,7 +45,12 @@ def test_a_model_of_flows_respects_orientations(name):
     torch.manual_seed(0)
     data = read_drifters(data_folder("ocean_drifters"))
     x = {"i": torch.zeros(133, 1), "<i j>": data.flows[0][:, None], "<i j k>": torch.zeros(186, 1)}
-    model = {"SCoNe, as operations": SCoNe, "preset flows": flows_preset}[name]().double().eval()
+    makers = {
+        "SCoNe, as operations": SCoNe,
+        "preset flows": flows_preset,
+        "preset flows, harmonic": harmonic_preset,
+    }
+    model = makers[name]().double().eval()
     assert_equivariant(
         model,
         {key: value.double() for key, value in x.items()},
