@@ -13,7 +13,7 @@ import incidence as inc
 from incidence.distributed import gather, rows, split, sum_gradients
 from incidence.structure.world import World
 
-__all__ = ["MAPS", "NETWORKS", "STRUCTURES", "assert_equal_on_parts", "features"]
+__all__ = ["MAPS", "NETWORKS", "STRUCTURES", "assert_equal_on_parts", "features", "outputs_of"]
 
 
 def _edges(num_nodes: int, num_edges: int, seed: int) -> Tensor:
@@ -118,6 +118,8 @@ NETWORKS: dict[str, tuple[str, str, Callable[[], nn.Module]]] = {
     "LayerNorm": ("graph", "i j, {i j}", lambda: inc.nn.LayerNorm("i j, {i j}", 2)),
     "Readout": ("batch", "i, i j", lambda: inc.nn.Readout("i, i j", ["sum", "mean", "max", "std"])),
     "Readout of flows": ("graph", "flow=<i j>", lambda: inc.nn.Readout("flow=<i j>", ["mean"])),
+    "Diffusion": ("graph", "i, {i j}", lambda: inc.nn.Diffusion("i, {i j}", steps=3)),
+    "Neighbours": ("graph", "i", lambda: inc.nn.Neighbours("i, {i j}, (i j)")),
     "Attention": ("graph", "i", lambda: inc.nn.Attention("(i j)", "j", 2, 4, heads=2)),
     "Attention of sorts": (
         "sorts",
@@ -125,6 +127,13 @@ NETWORKS: dict[str, tuple[str, str, Callable[[], nn.Module]]] = {
         lambda: inc.nn.Attention("u:user f:film", "f", 2, 4, heads=2),
     ),
 }
+
+
+def outputs_of(name: str, texts: list[str]) -> list[str]:
+    """The tensors that a module gives, from those that it reads."""
+    if "Norm" in name or name == "Diffusion":
+        return texts
+    return [""] if "Readout" in name else [texts[0]]
 
 
 def _run(module: nn.Module, xs: dict[str, Tensor], structure: inc.Structure) -> tuple[Any, Any]:

@@ -29,10 +29,10 @@ class Store:
         return self.values[key]
 
 
-def _beats(store: Store, size: int) -> tuple[list[Heartbeat], list[str]]:
+def _beats(store: Store, size: int, patience: float = 0.3) -> tuple[list[Heartbeat], list[str]]:
     said: list[str] = []
     beats = [
-        Heartbeat(lambda: store, rank, size, said.append, patience=0.3, pause=0.02)
+        Heartbeat(lambda: store, rank, size, said.append, patience=patience, pause=0.02)
         for rank in range(size)
     ]
     for beat in beats:
@@ -41,9 +41,9 @@ def _beats(store: Store, size: int) -> tuple[list[Heartbeat], list[str]]:
 
 
 def test_processes_that_live_or_are_done_end_nobody() -> None:
-    beats, said = _beats(Store(), 3)
+    beats, said = _beats(Store(), 3, patience=1.5)
     beats[2].close()
-    time.sleep(0.6)
+    time.sleep(2.5)  # longer than they wait
     for beat in beats:
         beat.close()
     assert said == []

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import incidence as inc
-from incidence.distributed import Part, gather, rows, split
+from incidence.distributed import gather, rows, split
 from incidence.distributed.ordering import (
     _breadth_first,
     assignment_by_parts,
@@ -188,11 +188,10 @@ def test_a_structure_on_another_device_is_refused() -> None:
 
 
 def test_what_needs_the_whole_structure_is_refused_on_a_part() -> None:
-    def work(world: World) -> Part:
+    def work(world: World) -> None:
         part = split(STRUCTURES["graph"](), world=world)
-        layer = inc.nn.Diffusion("i, {i j}")
-        layer({key: torch.ones(part.num_entries(key), 2) for key in ("i", "{i j}")}, part)
-        return part
+        layer = inc.nn.Harmonic("flow=<i j>")
+        layer(torch.ones(part.num_entries("flow=<i j>"), 2), part)
 
     with pytest.raises(inc.IncidenceError, match="needs the whole structure"):
         run_threads(1, work)

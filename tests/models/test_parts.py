@@ -12,6 +12,7 @@ from torch import nn
 
 import incidence as inc
 from incidence.distributed import rows, split, sum_gradients
+from incidence.models.query_head import PairProducts
 from incidence.structure.world import World
 from tests.cases import some
 from tests.distributed.cases import STRUCTURES, assert_equal_on_parts, features
@@ -100,3 +101,15 @@ def test_training_on_parts_is_training_on_the_whole(size: int) -> None:
             torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6)
 
     run_threads(size, work)
+
+
+def test_queries_are_refused_on_a_part() -> None:
+    structure = inc.Structure(3, {"{i j}": [[0, 1], [1, 2]], "asked={i j}": [[0], [2]]})
+    head = PairProducts("i", structure.resolve("asked"), 2)
+
+    def work(world: World) -> None:
+        part = split(structure, world=world)
+        head({"i": torch.ones(part.num_entries("i"), 2)}, part)
+
+    with pytest.raises(inc.IncidenceError, match="queries of entries are not computed on a part"):
+        run_threads(1, work)

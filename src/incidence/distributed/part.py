@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
+from incidence.engine.diffusion import Neighbourhoods
 from incidence.engine.plan import Plan
 from incidence.engine.products.plan import JoinPlan
 from incidence.errors import IncidenceError
@@ -163,7 +164,8 @@ class _CacheOfPart(dict[Any, Any]):
         return super().setdefault(kind, default)
 
 
-_WORKS_ON_PARTS = {Plan, JoinPlan, Structure, "arranged", "row counts"}
+_WORKS_ON_PARTS: set[object] = {Plan, JoinPlan, Neighbourhoods, Structure}
+_WORKS_ON_PARTS |= {"arranged", "row counts", "incidences"}
 
 
 def _blank(node_ptr: dict[str, Tensor], index: IndexData, entry_ptr: dict[Pattern, Tensor]) -> Part:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from incidence.engine.bags import bag_sum
 from incidence.engine.gradient import linear_map
+from incidence.engine.shared import ExchangeStep
 from incidence.structure.incidences import Incidences
 
 __all__ = ["Neighbourhoods", "diffuse", "plain_diffuse", "plain_sum_around", "sum_around"]
@@ -27,26 +28,47 @@ class Neighbourhoods:
         own: For every node the sum of the shares of its entries, shape (nodes, 1).
         inverse: For every node 1 / the number of its entries that have other nodes, 0 if there is
             none, shape (nodes, 1).
+        exchange: Adds what the processes have for each node, where this is a part of a structure.
+            Then `own` is of the entries of this process.
     """
 
     lists: Incidences
     share: Tensor
     own: Tensor
     inverse: Tensor
+    exchange: ExchangeStep | None = None
 
     @staticmethod
-    def of(lists: Incidences, dtype: torch.dtype) -> Neighbourhoods:
+    def of(
+        lists: Incidences, dtype: torch.dtype, exchange: ExchangeStep | None = None
+    ) -> Neighbourhoods:
         """The weights of some incidences."""
         others = (lists.entry_ptr.diff() - 1).to(dtype)[:, None]
         share = torch.where(others > 0, 1 / others.clamp(min=1), 0)
         own = bag_sum(share, lists.entries, lists.node_ptr)  # (nodes, 1)
         count = bag_sum((share > 0).to(dtype), lists.entries, lists.node_ptr)  # (nodes, 1)
-        return Neighbourhoods(lists, share, own, torch.where(count > 0, 1 / count.clamp(min=1), 0))
+        if exchange is not None:
+            count = exchange.of(count)
+        inverse = torch.where(count > 0, 1 / count.clamp(min=1), 0)
+        return Neighbourhoods(lists, share, own, inverse, exchange)
 
     def others(self, x: Tensor) -> Tensor:
-        """For every node the sum over its entries of the mean of their other nodes; symmetric,
-        (nodes, channels) to the same.
+        """For every node the sum over its entries of the mean of their other nodes, (nodes,
+        channels) to the same.
         """
+        here = self._here(x)
+        return here if self.exchange is None else self.exchange.of(here)
+
+    def adjoint(self, grad: Tensor) -> Tensor:
+        """The adjoint of `others`: the same, as sums and exchanges are symmetric."""
+        return self._here(grad if self.exchange is None else self.exchange.of(grad))
+
+    def complete(self, x: Tensor) -> Tensor:
+        """On a part of a structure, give nodes that are 0 here the rows of other processes."""
+        return x if self.exchange is None else self.exchange.run(x)
+
+    def _here(self, x: Tensor) -> Tensor:
+        """The same over the entries of this process."""
         # (entries, channels)
         of_entries = bag_sum(x, self.lists.nodes, self.lists.entry_ptr) * self.share
         # without the node itself
@@ -67,7 +89,7 @@ def diffuse(x: Tensor, around: Neighbourhoods) -> Tensor:
         return x * kept + around.others(x) * half
 
     def adjoint(x: Tensor) -> Tensor:
-        return x * kept + around.others(x * half)
+        return x * kept + around.adjoint(x * half)
 
     return linear_map(x, forward, adjoint)
 
@@ -80,7 +102,7 @@ def sum_around(x: Tensor, around: Neighbourhoods) -> Tensor:
     the number of entries; 0 without any.
     """
     root = around.inverse.sqrt().to(x.dtype)  # (nodes, 1)
-    return linear_map(x, lambda x: around.others(x) * root, lambda x: around.others(x * root))
+    return linear_map(x, lambda x: around.others(x) * root, lambda x: around.adjoint(x * root))
 
 
 def plain_diffuse(x: Tensor, nodes: Tensor, entries: Tensor, sizes: Tensor) -> Tensor:

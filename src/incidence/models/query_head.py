@@ -72,6 +72,11 @@ class PairProducts(Incident):
         mapped = {key: linear(x[key]) for key, linear in zip(keys, self.maps, strict=True)}
         if torch.compiler.is_compiling():
             return self._traced(torch.cat(self._rows(mapped)), structure)
+        if structure.world is not None:
+            raise IncidenceError(
+                "queries of entries are not computed on a part of a structure: use labels of nodes"
+                " or of entries, or the whole structure."
+            )
         rows = torch.cat(self._all_rows(mapped, structure))  # (all nodes, channels)
         return pair_products(rows, incidences(structure, self.links))
 

@@ -20,6 +20,7 @@ from incidence.engine.diffusion import (
     sum_around,
 )
 from incidence.engine.plain import refused
+from incidence.engine.shared import ExchangeStep, exchange_step
 from incidence.errors import IncidenceError
 from incidence.nn.composition import Planned, Side, unknown
 from incidence.nn.tensors import Values, as_list, as_side, key_of
@@ -92,12 +93,36 @@ class Incident(Planned):
         counts = structure.counts
         return [
             (
-                x[self.nodes[sort]]
+                _at_nodes(x[self.nodes[sort]], sort, structure)
                 if sort in self.nodes
                 else some.new_zeros(counts[sort], some.shape[1])
             )
             for sort in sorted(counts)
         ]
+
+
+def _at_nodes(x: Tensor, sort: str, structure: Structure) -> Tensor:
+    """Return rows of the nodes of a sort; on a part, 0 for those whose rows are elsewhere."""
+    if structure.world is None:
+        return x
+    [held] = structure.index(Pattern(f"i:{sort}"))
+    return x.new_zeros(structure.counts[sort], x.shape[1]).index_copy(0, held[0], x)
+
+
+def _held(x: Tensor, sort: str, structure: Structure) -> Tensor:
+    """Return the rows of the nodes whose features are here, which are all but on a part."""
+    if structure.world is None:
+        return x
+    [held] = structure.index(Pattern(f"i:{sort}"))
+    return x.index_select(0, held[0])
+
+
+def _exchange_of_nodes(structure: Structure) -> ExchangeStep | None:
+    """Return how nodes of a part of a structure are exchanged; None for a whole one."""
+    if structure.world is None:
+        return None
+    nodes = structure.whole_nodes(torch.arange(structure.total_nodes))
+    return exchange_step(0, nodes[:, None], structure.world)
 
 
 class Surroundings(Incident):
@@ -133,10 +158,11 @@ class Surroundings(Incident):
         counts = {sort: structure.counts[sort] for sort in sorted(structure.counts)}
         stacked = torch.cat(self._all_rows(values, structure))  # (nodes of all sorts, channels)
         around = self._around(structure, stacked.dtype)
+        stacked = around.complete(stacked)
         for _ in range(self.steps):
             stacked = self._step(stacked, around)
         parts = dict(zip(counts, stacked.split(list(counts.values())), strict=True))
-        return {key: parts[sort] for sort, key in self.nodes.items()}
+        return {key: _held(parts[sort], sort, structure) for sort, key in self.nodes.items()}
 
     def _traced(self, values: Mapping[str, Tensor], structure: Structure) -> dict[str, Tensor]:
         rows, lists = self._rows(values), traced(structure, self._key)
@@ -156,7 +182,8 @@ class Surroundings(Incident):
     def _around(self, structure: Structure, dtype: torch.dtype) -> Neighbourhoods:
         cache, key = cache_of(structure, Neighbourhoods), (tuple(self.links), dtype)
         if key not in cache:
-            cache[key] = Neighbourhoods.of(incidences(structure, self.links), dtype)
+            lists = incidences(structure, self.links)
+            cache[key] = Neighbourhoods.of(lists, dtype, _exchange_of_nodes(structure))
         return cache[key]
 
 
