@@ -27,6 +27,8 @@ def test_whole_numbers_are_counts_and_fractions_or_few_values_are_not():
     assert not measure_traits(MOLECULES, MOLECULES.splits[0]).are_counts
     few = data_of([graph(cycle(4, chord=True), False, float(k % 3)) for k in range(60)])
     assert not measure_traits(few, few.splits[0]).are_counts
+    below = data_of([graph(cycle(4), False, float(k - 30)) for k in range(60)])
+    assert not measure_traits(below, below.splits[0]).are_counts
 
 
 def test_the_correlation_with_triangles_is_one_for_their_number_and_small_for_others():
