@@ -172,3 +172,15 @@ def test_what_cannot_be_used_is_refused(fitted):
         TableRegressor().fit([["a"], ["b"]], [1, 2])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         GraphRegressor().fit(graphs(3), [1, 2])
+
+
+def test_an_ensemble_says_how_sure_it_is():
+    numbers = np.arange(len(SMILES) * 2) / 7
+    regressor = MoleculeRegressor(**SMALL, ensemble=2, validation=0.5).fit(SMILES * 2, numbers)
+    again = pickle.loads(pickle.dumps(regressor))
+    mean, deviation = again.predict(SMILES[:3], return_std=True)
+    assert deviation.shape == (3,)
+    intervals = again.predict_interval(SMILES[:3], coverage=0.5)
+    np.testing.assert_allclose(intervals.mean(1), mean, rtol=1e-5)
+    with pytest.raises(IncidenceError, match=r"make the estimator with validation=0\.2"):
+        MoleculeRegressor(**SMALL).fit(SMILES, LENGTHS).predict_interval(SMILES)

@@ -374,6 +374,7 @@ def test_watching_needs_a_validation_part(options, tmp_path):
 
 def test_a_run_leaves_everything_in_its_folder(done):
     assert sorted(p.name for p in done.iterdir()) == [
+        "calibration.json",
         "checkpoints",
         "config.yaml",
         "environment.json",

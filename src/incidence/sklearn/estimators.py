@@ -22,6 +22,7 @@ from incidence.errors import IncidenceError
 from incidence.models import Predictor
 from incidence.sklearn.examples import as_frame, graph_examples, molecule_examples
 from incidence.structure.example import Example
+from incidence.train.conformal import Calibration
 from incidence.train.inputs import queries_of
 from incidence.train.model_spec import ModelSpec
 from incidence.train.prediction import Predictions, predict_records
@@ -37,7 +38,7 @@ __all__ = [
 
 _OPTIONS = (
     *("model", "hidden", "depth", "dropout", "epochs", "batch_size", "lr", "weight_decay"),
-    *("validation", "seed"),
+    *("validation", "ensemble", "seed"),
 )
 _NUMBER = "number"  # the column of the target
 
@@ -57,6 +58,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         lr: float | None = None,
         weight_decay: float | None = None,
         validation: float = 0.0,
+        ensemble: int = 1,
         seed: int = 0,
         options: Mapping[str, Any] | None = None,
         out: str | None = None,
@@ -71,6 +73,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         self.lr = lr
         self.weight_decay = weight_decay
         self.validation = validation
+        self.ensemble = ensemble
         self.seed = seed
         self.options = options
         self.out = out
@@ -83,6 +86,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         with TemporaryDirectory(prefix="incidence-") as temporary:
             out = self.out or str(Path(temporary) / "run")
             run = train({**options, **(self.options or {}), "out": out}, data, self.is_shown)
+            self.calibration_: Calibration | None = None
+            if run is not None and run.folder.calibration.is_file():
+                self.calibration_ = Calibration.read(run.folder.calibration)
         if run is None:
             raise IncidenceError("estimators train in one process; use inc.train.train in several.")
         self.predictor_: Predictor = run.predictor
@@ -141,13 +147,16 @@ class _ExampleEstimator(_Estimator):
 
     def _values(self, X: Any) -> Any:
         """Return numbers or probabilities, a row for each item."""
+        return self._predictions(X).values.double().numpy()
+
+    def _predictions(self, X: Any) -> Predictions:
         check_is_fitted(self, "spec_")
         errors: list[IncidenceError] = []
         examples = self._read(X)
         predictions = predict_records(self.predictor_, self.spec_, examples, errors)
         if errors:
             raise errors[0]
-        return Predictions(self.spec_.task, predictions).values.double().numpy()
+        return Predictions(self.spec_.task, predictions)
 
 
 class _ExampleRegressor(RegressorMixin, _ExampleEstimator):  # type: ignore[misc]
@@ -160,10 +169,41 @@ class _ExampleRegressor(RegressorMixin, _ExampleEstimator):  # type: ignore[misc
         self._fit(X, list(torch.as_tensor(numbers.reshape(len(numbers), -1))), "regression")
         return self
 
-    def predict(self, X: Any) -> Any:
-        """Return a number for each item, or a row of numbers."""
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return a number for each item, or a row of numbers.
+
+        With `return_std`, an estimator with `ensemble=5` also returns by how much its networks
+        deviate from each other.
+        """
+        predictions = self._predictions(X)
+        if not return_std:
+            return self._shaped(predictions.values)
+        return self._shaped(predictions.values), self._shaped(predictions.deviations)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+        """Return intervals that cover a share of the true numbers.
+
+        Their shape is (rows, 2), or (rows, numbers, 2) for several numbers.
+
+        They are calibrated on the validation part: fit with `validation=0.2`.
+
+        Raises:
+            IncidenceError: There was no validation part, or it was too small for the coverage.
+        """
         values = self._values(X)
-        return values[:, 0] if self.is_flat_ else values
+        if self.calibration_ is None:
+            raise IncidenceError(
+                "intervals are calibrated on validation data: make the estimator with"
+                " validation=0.2."
+            )
+        names = self.spec_.task.names
+        radii = np.array([self.calibration_.radius(name, coverage) for name in names])
+        intervals = np.stack([values - radii, values + radii], -1)
+        return intervals[:, 0] if self.is_flat_ else intervals
+
+    def _shaped(self, values: torch.Tensor) -> Any:
+        numbers = values.double().numpy()
+        return numbers[:, 0] if self.is_flat_ else numbers
 
 
 class _ExampleClassifier(ClassifierMixin, _ExampleEstimator):  # type: ignore[misc]
@@ -211,6 +251,7 @@ class MoleculeRegressor(_ExampleRegressor):
         lr: Peak learning rate.
         weight_decay: Weight decay of the optimiser.
         validation: Share of the data to validate on.
+        ensemble: Number of networks to train; the mean is predicted.
         seed: Seed of weights, order and dropout.
         options: All other options of `incidence train`, by name.
         out: Folder for the run; by default nothing stays on disk.

@@ -13,6 +13,7 @@ from incidence.lazy import front_door
 
 if TYPE_CHECKING:
     from incidence.train.config import Config
+    from incidence.train.cross_validation import CrossValidation, cross_validate
     from incidence.train.evaluate import evaluate_run
     from incidence.train.model import ExportedModel, Model, load
     from incidence.train.prediction import Predictions, predict
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Config": "incidence.train.config",
+    "CrossValidation": "incidence.train.cross_validation",
     "ExportedModel": "incidence.train.model",
     "Interrupted": "incidence.train.run",
     "Model": "incidence.train.model",
     "Predictions": "incidence.train.prediction",
     "Run": "incidence.train.run",
     "RunFolder": "incidence.train.run_folder",
+    "cross_validate": "incidence.train.cross_validation",
     "evaluate_run": "incidence.train.evaluate",
     "load": "incidence.train.model",
     "predict": "incidence.train.prediction",
@@ -34,8 +37,9 @@ _HOMES = {
     "train": "incidence.train.run",
 }
 
-__all__ = ["Config", "ExportedModel", "Interrupted", "Model", "Predictions", "Run", "RunFolder"]
-__all__ += ["evaluate_run", "load", "predict", "resume", "train"]
+__all__ = ["Config", "CrossValidation", "ExportedModel", "Interrupted", "Model", "Predictions"]
+__all__ += ["Run", "RunFolder", "cross_validate", "evaluate_run", "load", "predict", "resume"]
+__all__ += ["train"]
 
 __getattr__, __dir__ = front_door(
     __name__, _HOMES, partial(need, purpose="training", extra="train")

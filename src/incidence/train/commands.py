@@ -194,6 +194,13 @@ def predict_flags(command: argparse.ArgumentParser) -> None:
         "--known", metavar="CSV", help="table of further known ratings or links, as of a new user"
     )
     command.add_argument(
+        "--coverage",
+        type=float,
+        metavar="SHARE",
+        help="add intervals that cover this share of the true values, such as 0.9; the run must"
+        " have had a validation part",
+    )
+    command.add_argument(
         "--top",
         type=int,
         default=10,
@@ -401,6 +408,7 @@ def _predict(arguments: argparse.Namespace) -> str:
         nodes=arguments.nodes,
         known=arguments.known,
         top=arguments.top,
+        coverage=arguments.coverage,
     )
     _print_skipped(arguments, errors)
     if not predictions:

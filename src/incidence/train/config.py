@@ -392,6 +392,13 @@ class Config:
         "epochs without a better validation metric after which training stops; 0 for never",
         least=0,
     )
+    ensemble: int = _option(
+        1,
+        "training",
+        "number of networks to train, with different seeds; the mean is predicted",
+        least=1,
+        most=100,
+    )
     seed: int = _option(0, "training", "seed of weights, order and dropout", least=0)
 
     out: str | None = _option(

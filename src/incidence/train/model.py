@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from copy import deepcopy
 from dataclasses import replace
 from os import PathLike
@@ -31,9 +30,10 @@ from incidence.train.prediction import (
     assert_no_facts,
     predict_queries,
     predict_records,
+    with_intervals,
 )
 from incidence.train.prepare import load_for
-from incidence.train.run_folder import RunFolder, describe_score, read_json
+from incidence.train.run_folder import RunFolder, describe_score, read_history, read_json
 
 __all__ = ["ExportedModel", "Model", "load"]
 
@@ -96,15 +96,16 @@ class Model:
     @property
     def history(self) -> list[dict[str, float]]:
         """A row of metrics for every epoch, as in `history.csv`; empty if the file is missing."""
-        try:
-            lines = self.folder.history.read_text(encoding="utf-8").splitlines()
-            rows = list(csv.DictReader(lines))
-            return [{key: float(value) for key, value in row.items() if value} for row in rows]
-        except (OSError, ValueError, TypeError, csv.Error):  # a missing or damaged file
-            return []
+        return read_history(self.folder.history)
 
     def predict(
-        self, what: Any, nodes: Any = None, *, known: Any = None, top: int = TOP
+        self,
+        what: Any,
+        nodes: Any = None,
+        *,
+        known: Any = None,
+        top: int = TOP,
+        coverage: float | None = None,
     ) -> Predictions:
         """Predict for anything that `inc.data.load` takes, with targets or without.
 
@@ -119,6 +120,8 @@ class Model:
                 ratings of a new user.
             top: For these models, a table without one of the key columns, as of users alone, gets
                 that many of the best candidates for each row. Known ones are left out.
+            coverage: The share of true values that intervals are to cover, such as 0.9. The run
+                must have had a validation part.
 
         Returns:
             A prediction for each example, and why other examples were skipped.
@@ -129,10 +132,13 @@ class Model:
         errors: list[IncidenceError] = []
         if self.spec.is_completion:
             predictions = predict_queries(self.predictor, self.folder, what, errors, known, top)
-            return as_predictions(replace(self.spec.task, at=""), predictions, errors, what)
-        assert_no_facts(known)
-        predictions = predict_records(self.predictor, self.spec, what, errors, nodes)
-        return as_predictions(self.spec.task, predictions, errors, what)
+            task = replace(self.spec.task, at="")
+        else:
+            assert_no_facts(known)
+            predictions = predict_records(self.predictor, self.spec, what, errors, nodes)
+            task = self.spec.task
+        predictions = with_intervals(task, predictions, self.folder, coverage)
+        return as_predictions(task, predictions, errors, what)
 
     def evaluate(self, data: Any = None, **options: Any) -> Evaluation:
         """Measure the model on every part of its data, or on other data.
@@ -188,6 +194,11 @@ class Model:
         Raises:
             IncidenceError: A part of the network cannot be exported, or a difference is larger.
         """
+        if self.spec.members > 1:
+            members = self.folder.members
+            raise IncidenceError(
+                f"an ensemble is no one network: export one of its members, as {members / '1'}."
+            )
         with optional("exporting", "export"):
             from incidence.train.export import TOLERANCE, export
         if tolerance is None:

@@ -16,6 +16,7 @@ from incidence.data.triples import Triples
 from incidence.errors import IncidenceError, shown
 from incidence.limits import assert_size, parse_json
 from incidence.models import Predictor, assert_has, make, read_channels, settings_of
+from incidence.models.ensemble import Ensemble
 from incidence.train.config import Config
 
 __all__ = ["COMPLETIONS", "ModelSpec", "are_plain_numbers", "in_one_line", "problem_of"]
@@ -44,6 +45,7 @@ class ModelSpec:
         lift_options: Options of the lift.
         fingerprint: The fingerprint of the data.
         offset: The tensor whose first feature is added to the output of the network; may be empty.
+        members: How many networks there are; the mean of several is predicted.
     """
 
     format: int = _FORMAT
@@ -59,6 +61,7 @@ class ModelSpec:
     lift_options: Mapping[str, Any]
     fingerprint: str
     offset: str = ""
+    members: int = 1
 
     def __repr__(self) -> str:
         """Return a line, however many columns the tables have."""
@@ -109,7 +112,8 @@ class ModelSpec:
         damaged = f"{where} is no description of a model, or is damaged"
         try:
             _assert_types(values, ModelSpec)
-            Config(**values["settings"])  # refuses values that are out of bounds
+            # refuses values that are out of bounds
+            Config(**values["settings"], ensemble=values.get("members", 1))
             known = {
                 f.name: values[f.name]
                 for f in fields(ModelSpec)
@@ -143,8 +147,14 @@ class ModelSpec:
         settings = {key: _as_tuple(value) for key, value in self.settings.items()}
         assert_has(self.model, self.in_channels)
         channels = read_channels(self.model, self.in_channels)
-        net = make(self.model, channels, self.task.out_channels, self.task.at, **settings)
-        return Predictor(net, self.task.kind, offset=self.offset)
+
+        def member() -> Predictor:
+            net = make(self.model, channels, self.task.out_channels, self.task.at, **settings)
+            return Predictor(net, self.task.kind, offset=self.offset)
+
+        if self.members == 1:
+            return member()
+        return Ensemble([member() for _ in range(self.members)])
 
     def with_weights(
         self, state: Mapping[str, torch.Tensor], weights: str, where: str

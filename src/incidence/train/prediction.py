@@ -21,9 +21,11 @@ from incidence.data.node_tables import READER as GRAPH_TABLES
 from incidence.data.tables import RowError, is_frame, table_of
 from incidence.errors import IncidenceError, need
 from incidence.models import Predictor
+from incidence.models.ensemble import Ensemble
 from incidence.structure.collate import collate
 from incidence.structure.example import Example
 from incidence.structure.structure import Structure
+from incidence.train.conformal import Calibration
 from incidence.train.export import SUFFIXES, ExportedGraph, load_exported
 from incidence.train.inputs import queries_of, records_of, with_facts
 from incidence.train.model_spec import ModelSpec
@@ -40,6 +42,7 @@ __all__ = [
     "predict_queries",
     "predict_records",
     "table",
+    "with_intervals",
     "write_mesh",
 ]
 
@@ -88,6 +91,8 @@ class Prediction(NamedTuple):
         columns: What else the file has about each node, by column, if the entries are nodes.
         has_names: Whether tables call a row by its node, as for a graph from tables.
         row: The number of the example in the table that it comes from, if it comes from one.
+        deviations: For an ensemble, how far its members disagree about each number.
+        radii: How far the calibrated interval of each number reaches; empty if none is given.
     """
 
     name: str
@@ -97,6 +102,8 @@ class Prediction(NamedTuple):
     columns: Mapping[str, Sequence[str]] = {}
     has_names: bool = False
     row: int | None = None
+    deviations: Sequence[Sequence[float]] = ()
+    radii: Sequence[float] = ()
 
     def __repr__(self) -> str:
         """Return a line, however many entries there are."""
@@ -148,6 +155,32 @@ class Predictions(Sequence[Prediction]):
         """Numbers in their units, or probabilities of classes or labels, (rows, columns)."""
         rows = [row for one in self._predictions for row in one.rows]
         return torch.tensor(rows).reshape(-1, self.task.out_channels)
+
+    @property
+    def deviations(self) -> Tensor:
+        """How far the members of an ensemble disagree: standard deviations, (rows, columns).
+
+        Raises:
+            IncidenceError: The model is no ensemble.
+        """
+        if not all(one.deviations for one in self._predictions):
+            raise IncidenceError(
+                "only an ensemble has deviations: train with the option ensemble, such as 5."
+            )
+        rows = [row for one in self._predictions for row in one.deviations]
+        return torch.tensor(rows).reshape(-1, self.task.out_channels)
+
+    @property
+    def intervals(self) -> Tensor:
+        """The least and the largest value of each calibrated interval, (rows, columns, 2).
+
+        Raises:
+            IncidenceError: `predict` was called without `coverage`.
+        """
+        if not all(one.radii for one in self._predictions):
+            raise IncidenceError("there are no intervals: call predict(what, coverage=0.9).")
+        radius = torch.tensor([one.radii for one in self._predictions for _ in one.rows])
+        return torch.stack([self.values - radius, self.values + radius], -1)
 
     @property
     def classes(self) -> list[str]:
@@ -234,6 +267,7 @@ def predict(
     nodes: Any = None,
     known: Any = None,
     top: int = TOP,
+    coverage: float | None = None,
 ) -> tuple[Task, list[Prediction]]:
     """Return the task, and predictions for all examples in some files, in order.
 
@@ -245,11 +279,16 @@ def predict(
         nodes: A table of nodes beside a table of edges, for models of nodes.
         known: Tables of further ratings or links that are known.
         top: How many of the best candidates a row gets that leaves one column open.
+        coverage: The share of true values that intervals are to cover; None for no intervals.
 
     Raises:
         IncidenceError: The run has no model, or known is given to a model of another kind.
     """
     if run.suffix in SUFFIXES:
+        if coverage is not None:
+            raise IncidenceError(
+                f"{run} has no calibrated intervals: give the folder of the run that it is of."
+            )
         graph = load_exported(run)
         return graph.spec.task, predict_records(graph, graph.spec, list(files), errors, nodes)
     folder = RunFolder.open(run)
@@ -257,9 +296,11 @@ def predict(
     if spec.is_completion:
         what = list(files)
         found = predict_queries(predictor, folder, what, errors, known, top)
-        return replace(spec.task, at=""), found
-    assert_no_facts(known)
-    return spec.task, predict_records(predictor, spec, list(files), errors, nodes)
+        task = replace(spec.task, at="")
+    else:
+        assert_no_facts(known)
+        found, task = predict_records(predictor, spec, list(files), errors, nodes), spec.task
+    return task, with_intervals(task, found, folder, coverage)
 
 
 def assert_no_facts(known: Any) -> None:
@@ -380,7 +421,7 @@ def _predict_batch(
     """Return the predictions of a batch; one by one if an example does not fit."""
     try:
         batch = collate([Example(one.example.structure, one.example.features) for one in some])
-        rows = predictor.predict(batch.features, batch.structure)
+        rows, deviations = _outputs(predictor, batch)
     except IncidenceError as error:
         if len(some) > 1:
             return [p for one in some for p in _predict_batch(predictor, spec, [one], errors)]
@@ -398,9 +439,35 @@ def _predict_batch(
             record.columns if at == "i" else {},
             has_names=spec.reader == GRAPH_TABLES,
             row=record.row,
+            deviations=deviation.tolist() if deviation.shape[1] else (),
         )
-        for record, part in zip(some, rows.split(sizes), strict=True)
+        for record, part, deviation in zip(
+            some, rows.split(sizes), deviations.split(sizes), strict=True
+        )
     ]
+
+
+def _outputs(predictor: Predicts, batch: Example) -> tuple[Tensor, Tensor]:
+    """Return predictions, and how far the members of an ensemble disagree: else no columns."""
+    if isinstance(predictor, Ensemble):
+        return predictor.predict_with_deviation(batch.features, batch.structure)
+    rows = predictor.predict(batch.features, batch.structure)
+    return rows, rows[:, :0]
+
+
+def with_intervals(
+    task: Task, predictions: list[Prediction], folder: RunFolder, coverage: float | None
+) -> list[Prediction]:
+    """Return predictions with intervals that cover a share of the true values; None for none.
+
+    Raises:
+        IncidenceError: The run has no calibration, or the share cannot be covered.
+    """
+    if coverage is None:
+        return predictions
+    calibration = Calibration.read(folder.calibration)
+    radii = [calibration.radius(name, coverage) for name in task.names]
+    return [one._replace(radii=radii) for one in predictions]
 
 
 def _nodes(record: Record, at: str) -> list[str]:
@@ -453,6 +520,11 @@ def _rows(task: Task, predictions: Sequence[Prediction]) -> list[list[object]]:
     columns = list(dict.fromkeys(key for p in predictions for key in (*p.properties, *p.columns)))
     word = "predicted {}" if task.kind == "regression" else "p({})"
     last = [*(["predicted"] if is_class else []), *(word.format(name) for name in task.names)]
+    has_deviations = any(len(row) for one in predictions for row in one.deviations)
+    if has_deviations:
+        last += [f"deviation {name}" for name in task.names]
+    if any(one.radii for one in predictions):
+        last += [f"{end} {name}" for name in task.names for end in ("lower", "upper")]
     rows: list[list[object]] = [[*first, *unlike(columns, [*first, *last]), *last]]
     for one in predictions:
         for number, (row, nodes) in enumerate(zip(one.rows, one.nodes, strict=True)):
@@ -462,7 +534,12 @@ def _rows(task: Task, predictions: Sequence[Prediction]) -> list[list[object]]:
                 for key in columns
             ]
             best = [_best(task, row)] if is_class else []
-            rows.append([*label[: len(first)], *texts, *best, *row])
+            more = list(one.deviations[number]) if one.deviations else []
+            if has_deviations and not more:  # a row that was skipped
+                more = [math.nan] * len(task.names)
+            for value, radius in zip(row, one.radii, strict=False):
+                more += [value - radius, value + radius]
+            rows.append([*label[: len(first)], *texts, *best, *row, *more])
     return rows
 
 

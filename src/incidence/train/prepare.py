@@ -102,6 +102,7 @@ class Experiment:
             lift=self.lift.name,
             lift_options=self.lift.options,
             fingerprint=fingerprint(self.parts),
+            members=config.ensemble,
         )
 
     def data_fingerprint(self) -> str:

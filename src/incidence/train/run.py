@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import sys
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,12 +25,14 @@ from incidence.models import Predictor
 from incidence.notebook import html_of
 from incidence.train import checkpoint
 from incidence.train.config import Config
+from incidence.train.conformal import Calibration
 from incidence.train.evaluate import evaluate
 from incidence.train.evaluation import Evaluation, describe_baseline
 from incidence.train.launch import is_first, is_restarted, started_processes
+from incidence.train.members import assert_one_process, train_members
 from incidence.train.model_spec import in_one_line
 from incidence.train.prepare import Experiment, load_for, new_predictor, prepare
-from incidence.train.run_folder import RunFolder, read_json, write
+from incidence.train.run_folder import RunFolder, read_history, read_json, write
 from incidence.train.trainer import History, Progress, Training, new_trainer
 
 try:
@@ -109,6 +112,8 @@ def train(
                 f"{config.data!r} cannot be changed at random, which only named data sets of meshes"
                 " allow: leave out --augment."
             )
+        if config.ensemble > 1:
+            return _new_ensemble(experiment, data, is_shown)
         folder = RunFolder(Path(os.devnull))
         if is_first():
             folder = RunFolder.new(config.out, config.data)
@@ -122,6 +127,38 @@ def train(
             raise
         with _locked(folder):
             return job.run()
+
+
+def _new_ensemble(experiment: Experiment, data: Any, is_shown: bool) -> Run:
+    """Train the members of an ensemble in a new folder."""
+    config = experiment.config
+    assert_one_process(config)
+    _assert_trainable(experiment)
+    folder = RunFolder.new(config.out, config.data)
+    folder.start(config, experiment.spec)
+    with _locked(folder):
+        return _finish_ensemble(folder, experiment, data, is_shown)
+
+
+def _finish_ensemble(folder: RunFolder, experiment: Experiment, data: Any, is_shown: bool) -> Run:
+    """Train the members of an ensemble that are not finished, and write the results of all."""
+
+    def begin(config: Config) -> object:
+        return train(config, data, is_shown)
+
+    def go_on(path: Path) -> object:
+        return resume(path, data, is_shown)
+
+    started = time.monotonic()
+    try:
+        predictor = train_members(folder, experiment.config, begin, go_on)
+    except Interrupted as stop:
+        raise Interrupted(folder) from stop
+    folder.save_weights(predictor, experiment.spec)
+    rows = read_history(folder.history)
+    seconds = time.monotonic() - started
+    evaluation = _write_results(folder, experiment, predictor, seconds, len(rows))
+    return Run(folder, experiment, predictor, evaluation, rows)
 
 
 def _config_and_data(options: Mapping[str, Any] | Config | None, data: Any) -> tuple[Config, Any]:
@@ -171,6 +208,14 @@ def resume(
             folder.read_spec().plain(),
             f"the data or the version of the library has changed since {folder.path} was started",
         )
+        if config.ensemble > 1:
+            if config.epochs != started.epochs:
+                raise IncidenceError(
+                    f"an ensemble continues with the epochs it was started for, {started.epochs};"
+                    f" got {config.epochs}: start a new one."
+                )
+            folder.clean()
+            return _finish_ensemble(folder, experiment, data, is_shown)
         if is_first():
             folder.clean()
             if config.epochs != started.epochs:
@@ -314,8 +359,11 @@ class _Job:
             self._load_best()
         predictor = self.predictor.cpu().eval()
         self.folder.save_weights(predictor, self.experiment.spec)
-        evaluation = self._write_results(predictor)
-        return Run(self.folder, self.experiment, predictor, evaluation, self.history.rows)
+        history = self.history
+        evaluation = _write_results(
+            self.folder, self.experiment, predictor, history.seconds, len(history.rows)
+        )
+        return Run(self.folder, self.experiment, predictor, evaluation, history.rows)
 
     def _fit(self) -> None:
         try:
@@ -353,26 +401,31 @@ class _Job:
                 f"{best} has not the weights of this model: {in_one_line(error)}."
             ) from error
 
-    def _write_results(self, predictor: Predictor) -> Evaluation:
-        """Write what a model of ratings or links knows, the metrics, and the predictions."""
-        experiment, folder = self.experiment, self.folder
-        config, data = experiment.config, experiment.data
-        seconds = round(self.history.seconds, 2)
-        if data.completion is not None:
-            folder.save_known(data.completion)
-        split = data.split(config.split)
-        evaluation = evaluate(predictor, data, split, experiment.parts, config.batch_size)
-        about = {
-            "data": config.data,
-            "baseline": describe_baseline(data, data.metric),
-            "seconds": seconds,
-            "epochs": len(self.history.rows),
-            "fingerprint": experiment.data_fingerprint(),
-            "parameters": sum(p.numel() for p in predictor.parameters()),
-        }
-        folder.save_metrics({**about, **evaluation.metrics()})
-        write(folder.predictions, evaluation.table())
-        return evaluation
+
+def _write_results(
+    folder: RunFolder, experiment: Experiment, predictor: Predictor, seconds: float, epochs: int
+) -> Evaluation:
+    """Write what a model of ratings or links knows, the metrics, and the predictions."""
+    config, data = experiment.config, experiment.data
+    if data.completion is not None:
+        folder.save_known(data.completion)
+    split = data.split(config.split)
+    evaluation = evaluate(predictor, data, split, experiment.parts, config.batch_size)
+    about = {
+        "data": config.data,
+        "baseline": describe_baseline(data, data.metric),
+        "seconds": round(seconds, 2),
+        "epochs": epochs,
+        "fingerprint": experiment.data_fingerprint(),
+        "parameters": sum(p.numel() for p in predictor.parameters()),
+    }
+    held = evaluation.parts.get("validation")
+    if held is not None and data.task.kind == "regression":
+        calibration = Calibration.of(held.predicted, held.target, data.task)
+        write(folder.calibration, calibration.to_json())
+    folder.save_metrics({**about, **evaluation.metrics()})
+    write(folder.predictions, evaluation.table())
+    return evaluation
 
 
 def _assert_trainable(experiment: Experiment) -> None:

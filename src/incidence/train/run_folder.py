@@ -26,7 +26,15 @@ from incidence.models import Predictor
 from incidence.train.config import Config, read_config
 from incidence.train.model_spec import COMPLETIONS, ModelSpec, problem_of
 
-__all__ = ["RunFolder", "csv_text", "describe_score", "read_json", "unlike", "write"]
+__all__ = [
+    "RunFolder",
+    "csv_text",
+    "describe_score",
+    "read_history",
+    "read_json",
+    "unlike",
+    "write",
+]
 
 # the names that `whole_file` gives to files while it writes them
 _HALF_WRITTEN = re.compile(
@@ -58,6 +66,8 @@ class RunFolder:
         # the results
         self.weights = path / "model.safetensors"
         self.known = path / "known.npz"
+        self.calibration = path / "calibration.json"
+        self.members = path / "members"
         self.metrics = path / "metrics.json"
         self.predictions = path / "predictions.csv"
         self.plots = path / "plots"
@@ -262,6 +272,16 @@ def write(path: Path, content: str | bytes) -> None:
     """
     with whole_file(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)
+
+
+def read_history(path: Path) -> list[dict[str, float]]:
+    """Return a row of metrics for every epoch; none if the file is missing or damaged."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        rows = list(csv.DictReader(lines))
+        return [{key: float(value) for key, value in row.items() if value} for row in rows]
+    except (OSError, ValueError, TypeError, csv.Error):
+        return []
 
 
 def describe_score(metrics: Mapping[str, Any], metric: str) -> str:
