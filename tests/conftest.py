@@ -1,6 +1,33 @@
-"""What is said of tests that were left out."""
+"""What is said of tests that were left out; what tests register is forgotten after each."""
+
+import sys
+
+import pytest
 
 from tests.data_folder import ABSENT
+
+REGISTRIES = {
+    "incidence.models.presets": "PRESETS",
+    "incidence.data.lifts": "LIFTS",
+    "incidence.data.files": "READERS",
+    "incidence.data.loading": "DATA_SETS",
+}
+
+
+@pytest.fixture(autouse=True)
+def _registries_as_before():
+    """Names that a page or a test registers are not there for the next."""
+    tables = [
+        getattr(sys.modules[name], table)
+        for name, table in REGISTRIES.items()
+        if name in sys.modules
+    ]
+    before = [dict(table) for table in tables]
+    yield
+    for table, content in zip(tables, before, strict=True):
+        if table != content:
+            table.clear()
+            table.update(content)
 
 
 def pytest_terminal_summary(terminalreporter):

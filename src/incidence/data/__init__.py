@@ -1,7 +1,8 @@
 """Data sets, and readers of files: examples with features, a task and splits."""
 
 from incidence.data.dataset import DataSet, Parts, Reader, Record, Split, Task
-from incidence.data.files import READERS, reader
+from incidence.data.files import READERS, reader, register_reader
+from incidence.data.lifts import register_lift
 from incidence.data.loaders import DataLoader, NeighbourLoader
 from incidence.data.loading import DATA_SETS, Source, load, register
 
@@ -18,4 +19,4 @@ __all__ = [
     "Split",
     "Task",
 ]
-__all__ += ["load", "reader", "register"]
+__all__ += ["load", "reader", "register", "register_lift", "register_reader"]

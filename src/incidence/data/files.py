@@ -7,7 +7,7 @@ records.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os.path import isdir, isfile
 from pathlib import Path
@@ -51,6 +51,7 @@ from incidence.errors import IncidenceError, shown
 from incidence.files import regular_file
 
 __all__ = ["READERS", "TARGETS", "read_file", "read_folder", "reader", "reader_for"]
+__all__ += ["register_reader"]
 
 READERS: dict[str, Reader] = {
     "graph": Reader((".edges", ".txt", ".tsv", ".csv", ".g6"), read_graphs),
@@ -63,6 +64,25 @@ READERS: dict[str, Reader] = {
 """The readers of files by name."""
 # Users may register readers of others.
 _OUR_SUFFIXES = {suffix for reader in READERS.values() for suffix in reader.suffixes}
+
+
+def register_reader(
+    name: str, suffixes: Sequence[str], read: Callable[..., Iterator[Record]]
+) -> None:
+    """Register a reader of files, for `load` and `incidence train --data FOLDER`.
+
+    Args:
+        name: The name, for `--reader`.
+        suffixes: The suffixes of its files, such as `.tgf`.
+        read: Called as `read(path, errors, **options)`; yields records. See `Reader`.
+
+    Raises:
+        IncidenceError: A suffix does not begin with a point.
+    """
+    wrong = next((suffix for suffix in suffixes if not suffix.startswith(".")), None)
+    if wrong is not None or isinstance(suffixes, str):
+        raise IncidenceError(f"suffixes are a list of texts like '.tgf'; got {suffixes!r}.")
+    READERS[name] = Reader(tuple(suffixes), read)
 
 
 def reader(name: str) -> Reader:

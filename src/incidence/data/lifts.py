@@ -12,6 +12,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, shown
+from incidence.extensions import load_extensions
 from incidence.geometry import lifting
 from incidence.geometry.assembly import attach, face_text
 from incidence.geometry.node_lists import as_integer
@@ -21,7 +22,7 @@ from incidence.structure.example import Example
 from incidence.structure.ragged import pairs as pairs_of_equal
 from incidence.structure.structure import Structure
 
-__all__ = ["LIFTS", "LIFT_OPTIONS", "edge_rows", "lift_all"]
+__all__ = ["LIFTS", "LIFT_OPTIONS", "edge_rows", "lift_all", "register_lift"]
 
 _EDGES = "{i j}"
 _NUM_WAVES = 12  # Gaussians of the length of a contact
@@ -233,11 +234,38 @@ LIFTS: dict[str, Callable[..., Example]] = {
 """Lifts by name: functions of an example, or a batch, with `i` and `{i j}`, and of options."""
 
 
-LIFT_OPTIONS = frozenset({"cutoff", "features", "k", "limit", "max_size"})
+LIFT_OPTIONS = {"cutoff", "features", "k", "limit", "max_size"}
 """The options of all lifts."""
 
 
+def register_lift(name: str, lift: Callable[..., Example]) -> None:
+    """Register a lift by name, for presets and `incidence train --lift NAME`.
+
+    Args:
+        name: The name, without +.
+        lift: Called as `lift(example, **options)`, with an example or a batch of examples; returns
+            it with more tensors and their features.
+
+    Raises:
+        IncidenceError: The name has a +.
+
+    Example:
+        >>> def ones(example: Example) -> Example:
+        ...     count = example.structure.num_entries("i")
+        ...     return example.replace(features={**example.features, "i": torch.ones(count, 1)})
+        >>> register_lift("ones", ones)
+        >>> lift_all([Example(Structure(2), {})], "ones")[0].features["i"].shape
+        torch.Size([2, 1])
+        >>> del LIFTS["ones"]
+    """
+    if "+" in name or not name:
+        raise IncidenceError(f"the name of a lift has no +, which joins lifts; got {name!r}.")
+    LIFTS[name] = lift
+    LIFT_OPTIONS.update(list(signature(lift).parameters)[1:])
+
+
 def _options_of(name: str) -> list[str]:
+    load_extensions()
     if name not in LIFTS:
         raise IncidenceError(
             f"no lift {name!r}; there are: {', '.join(LIFTS)}, or several, one after the other, as"

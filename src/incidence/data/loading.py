@@ -22,6 +22,7 @@ from incidence.data.surfaces import load_surfaces
 from incidence.data.table_kinds import from_frames
 from incidence.data.tables import are_frames, listed
 from incidence.errors import IncidenceError, shown
+from incidence.extensions import load_extensions
 from incidence.structure.collate import uncollate
 from incidence.structure.example import Example
 
@@ -174,6 +175,7 @@ def load_whole(
     **options: Any,
 ) -> DataSet:
     """Load data as `load` does, with the parts that it defines, and without any that are drawn."""
+    load_extensions()
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise IncidenceError(f"the seed is a whole number; got {seed!r}.")
     request = DataRequest(

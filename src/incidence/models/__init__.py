@@ -10,6 +10,7 @@ from incidence.models.presets import (
     make,
     preset_for,
     read_channels,
+    register_preset,
     settings_of,
 )
 from incidence.models.settings import NetSettings
@@ -25,5 +26,6 @@ __all__ = [
     "make",
     "preset_for",
     "read_channels",
+    "register_preset",
     "settings_of",
 ]

@@ -12,6 +12,7 @@ from typing import Any
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, PatternError
+from incidence.extensions import load_extensions
 from incidence.models.net import IncidenceNet
 from incidence.models.settings import NetSettings
 from incidence.nn.tensors import key_of
@@ -26,6 +27,7 @@ __all__ = [
     "preset_for",
     "preset_table",
     "read_channels",
+    "register_preset",
     "settings_of",
 ]
 
@@ -311,6 +313,7 @@ def preset_for(tensors: Sequence[str]) -> str:
 
 def find_preset(name: str) -> Preset:
     """Return a preset by name. Tensors are a preset without settings."""
+    load_extensions()
     if name in PRESETS:
         return PRESETS[name]
     try:
@@ -323,6 +326,40 @@ def find_preset(name: str) -> Preset:
             f" reads, such as 'i, {{i j}}'.{guess}"
         ) from error
     return Preset(name, "the tensors that were named")
+
+
+def register_preset(
+    name: str,
+    inputs: str | None,
+    about: str = "",
+    lift: str = "none",
+    settings: Mapping[str, Any] | None = None,
+) -> None:
+    """Register a network by name, for `make` and `incidence train --model NAME`.
+
+    Args:
+        name: The name.
+        inputs: The tensors that it reads, such as `i, {i j}`; None for all that have features.
+        about: One line for `--list`.
+        lift: The lift that adds the tensors to data; several joined by +.
+        settings: Settings of `NetSettings` that differ from the defaults.
+
+    Raises:
+        IncidenceError: The name is a pattern, or a setting does not exist.
+
+    Example:
+        >>> register_preset("deep", "i, {i j}", "deep networks of graphs", settings={"depth": 9})
+        >>> make("deep", {"i": 3}).settings.depth
+        9
+        >>> del PRESETS["deep"]
+    """
+    try:
+        EquivariantMap(f"{name} -> ")
+    except PatternError:  # as it should be
+        NetSettings().replace(**(settings or {}))  # refuses unknown settings
+        PRESETS[name] = Preset(inputs, about, lift, dict(settings or {}))
+        return
+    raise IncidenceError(f"{name!r} names tensors, and cannot name a preset: choose a longer word.")
 
 
 def settings_of(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -505,7 +505,9 @@ def _print_skipped(arguments: argparse.Namespace, errors: Sequence[IncidenceErro
 def _listing() -> str:
     """Return data sets, models and layouts of data."""
     from incidence import data, models
+    from incidence.extensions import load_extensions
 
+    load_extensions()
     sets = {name: source.about for name, source in data.DATA_SETS.items()}
     sets["pyg:CLASS/NAME"] = _PYG
     presets = {
