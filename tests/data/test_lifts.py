@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import incidence as inc
-from incidence.data.lifts import LIFT_OPTIONS, LIFTS, lift_all
+from incidence.data.lifts import LIFT_OPTIONS, LIFTS, left_out, lift_all
 from incidence.errors import IncidenceError, TooLargeError
 
 
@@ -38,6 +38,8 @@ EVERY = [
     ("pairs", {}),
     ("hops", {}),
     ("hops", {"k": 4}),
+    ("distances", {"k": 2}),
+    ("walks", {"steps": 3}),
     ("rings+pairs", {"max_size": 5}),
     ("triples", {}),
     ("triples", {"features": True}),
@@ -222,3 +224,28 @@ def test_a_column_for_every_size_there_could_be_is_refused_before_there_is_memor
 def test_the_options_of_all_lifts_are_those_of_their_functions():
     taken = [list(signature(lift).parameters)[1:] for lift in LIFTS.values()]
     assert {name for names in taken for name in names} == LIFT_OPTIONS
+
+
+def test_distances_are_those_of_networkx():
+    graph = nx.gnp_random_graph(9, 0.2, seed=3)
+    [lifted] = lift_all([example(graph)], "distances", k=3)
+    lengths = dict(nx.all_pairs_shortest_path_length(graph))
+    for (u, v), row in zip(lifted.structure["i j"].T.tolist(), lifted.features["i j"], strict=True):
+        assert int(row.argmax()) == min(lengths[u].get(v, 4), 4)
+        assert float(row.sum()) == 1
+
+
+def test_walks_return_as_often_as_powers_of_the_matrix_say():
+    graph = nx.gnp_random_graph(7, 0.4, seed=1)
+    [lifted] = lift_all([example(graph)], "walks", steps=4)
+    step = torch.tensor(nx.to_numpy_array(graph))
+    step = step / step.sum(1, keepdim=True).clamp(min=1)
+    returns = [torch.linalg.matrix_power(step, k).diagonal() for k in range(1, 5)]
+    found = lifted.features["i"][:, -4:].double()
+    torch.testing.assert_close(found, torch.stack(returns, 1), atol=1e-6, rtol=0)
+
+
+def test_a_lift_says_what_it_leaves_out():
+    assert left_out("rings", max_size=5) == ["rings of more than 5 nodes, and those with chords"]
+    assert left_out("hops+matrix") == ["pairs more than 2 steps apart"]
+    assert left_out("none") == []

@@ -22,7 +22,7 @@ from incidence.structure.example import Example
 from incidence.structure.ragged import pairs as pairs_of_equal
 from incidence.structure.structure import Structure
 
-__all__ = ["LIFTS", "LIFT_OPTIONS", "edge_rows", "lift_all", "register_lift"]
+__all__ = ["LIFTS", "LIFT_OPTIONS", "edge_rows", "left_out", "lift_all", "register_lift"]
 
 _EDGES = "{i j}"
 _NUM_WAVES = 12  # Gaussians of the length of a contact
@@ -109,6 +109,71 @@ def hops(example: Example, *, k: int = 2, limit: int = lifting.LIMIT) -> Example
     distance_of_pair = distances[torch.searchsorted(codes, first * total + second)]
     one_hot = torch.nn.functional.one_hot(distance_of_pair, k + 1).float()
     return _with(example, structure, {"near=i j": one_hot})
+
+
+def distances(example: Example, *, k: int = 4, limit: int = lifting.LIMIT) -> Example:
+    """Add `i j` with all pairs of nodes, if there are at most `limit`, by their distance.
+
+    The features are the number of steps between the nodes one-hot: a column for each from 0 to k,
+    and a last one for pairs that are farther apart or not connected.
+    """
+    k = as_integer("the lift 'distances'", "k", k, 1)
+    return _one_by_one(example, lambda one: _with_distances(one, k, limit))
+
+
+def _with_distances(example: Example, k: int, limit: int) -> Example:
+    lifted = pairs(example, limit=limit)
+    count = example.structure.total_nodes
+    is_near = torch.eye(count, dtype=torch.bool)
+    steps = torch.full((count, count), k + 1)  # (nodes, nodes)
+    steps.fill_diagonal_(0)
+    adjacency = _adjacency(example).float()
+    for step in range(1, k + 1):
+        is_reached = (is_near.float() @ adjacency > 0) & (steps == k + 1)
+        steps[is_reached] = step
+        is_near = is_reached
+    first, second = lifted.structure["i j"]
+    one_hot = torch.nn.functional.one_hot(steps[first, second], k + 2).float()
+    return lifted.replace(features={**lifted.features, "i j": one_hot})
+
+
+def walks(example: Example, *, steps: int = 8) -> Example:
+    r"""Add to the features of nodes how likely a random walk returns.
+
+    With $P$ the matrix of steps to a random neighbour, the columns are the diagonals of $P^1$ to
+    $P^{steps}$. A node without neighbours has zeros.
+    """
+    steps = as_integer("the lift 'walks'", "steps", steps, 1)
+    return _one_by_one(example, lambda one: _with_walks(one, steps))
+
+
+def _with_walks(example: Example, steps: int) -> Example:
+    adjacency = _adjacency(example).double()
+    step = adjacency / adjacency.sum(1, keepdim=True).clamp(min=1)  # (nodes, nodes)
+    walk, columns = step, [step.diagonal()]
+    for _ in range(steps - 1):
+        walk = walk @ step
+        columns.append(walk.diagonal())
+    returns = torch.stack(columns, 1).float()  # (nodes, steps)
+    both = torch.cat([_features(example, "i"), returns], 1)
+    return _with(example, example.structure, {"i": both})
+
+
+def _adjacency(example: Example) -> Tensor:
+    """Return which nodes of a graph an edge joins, as a full matrix."""
+    first, second = _edges(example, "distances or walks")
+    count = example.structure.total_nodes
+    assert_size(8 * count * count, f"a matrix of {count:,} x {count:,} nodes")
+    matrix = torch.zeros(count, count, dtype=torch.bool)
+    matrix[first, second] = matrix[second, first] = True
+    return matrix
+
+
+def _one_by_one(example: Example, lift: Callable[[Example], Example]) -> Example:
+    """Lift every example of a batch alone, as matrices of all nodes are of one graph."""
+    if not example.is_batch:
+        return lift(example)
+    return collate([lift(one) for one in uncollate(example)])
 
 
 def triples(example: Example, *, features: bool = False) -> Example:
@@ -228,14 +293,47 @@ LIFTS: dict[str, Callable[..., Example]] = {
     "matrix": matrix,
     "pairs": pairs,
     "hops": hops,
+    "distances": distances,
+    "walks": walks,
     "triples": triples,
     "space": space,
 }
 """Lifts by name: functions of an example, or a batch, with `i` and `{i j}`, and of options."""
 
 
-LIFT_OPTIONS = {"cutoff", "features", "k", "limit", "max_size"}
+LIFT_OPTIONS = {"cutoff", "features", "k", "limit", "max_size", "steps"}
 """The options of all lifts."""
+
+
+_LEFT_OUT = {
+    "rings": "rings of more than {max_size} nodes, and those with chords",
+    "cliques": "cliques of more than {max_size} nodes",
+    "hops": "pairs more than {k} steps apart",
+    "distances": "how far pairs are that are more than {k} steps apart",
+    "walks": "walks of more than {steps} steps",
+    "space": "pairs of points farther apart than {cutoff}",
+}
+"""What lifts leave out, by name, with their options."""
+
+
+def left_out(name: str, **options: Any) -> list[str]:
+    """Return what lifts leave out, in words.
+
+    Args:
+        name: A lift, or several joined by +.
+        options: Options of these lifts.
+
+    Example:
+        >>> left_out("rings+pairs", max_size=8)
+        ['rings of more than 8 nodes, and those with chords']
+    """
+    words = []
+    for one in name.split("+"):
+        if one in _LEFT_OUT:
+            parameters = list(signature(LIFTS[one]).parameters.values())[1:]
+            defaults = {parameter.name: parameter.default for parameter in parameters}
+            words.append(_LEFT_OUT[one].format(**{**defaults, **options}))
+    return words
 
 
 def register_lift(name: str, lift: Callable[..., Example]) -> None:

@@ -220,7 +220,8 @@ class Config:
     lift: str | None = _option(
         None,
         "data",
-        "tensors to add to graphs: rings, cliques, matrix, pairs, hops, triples, space, or none"
+        "tensors to add to graphs: rings, cliques, matrix, pairs, hops, distances, walks, triples,"
+        " space, or none"
         " (default: what the model reads)",
     )
     max_size: int | None = _option(
@@ -369,7 +370,31 @@ class Config:
         most=1,
     )
     schedule: str = _option(
-        "cosine", "training", "learning rate after the peak", among=("cosine", "constant")
+        "cosine",
+        "training",
+        "learning rate after the peak",
+        among=("cosine", "constant", "plateau"),
+    )
+    plateau_patience: int = _option(
+        10,
+        "training",
+        "for the schedule plateau, epochs without a better metric before the rate is halved",
+        least=1,
+    )
+    average: float = _option(
+        0.0,
+        "training",
+        "decay of averaged weights (EMA), such as 0.999; they are validated and saved; 0 for none",
+        metavar="DECAY",
+        least=0,
+        most=1,
+    )
+    max_minutes: float = _option(
+        0.0,
+        "training",
+        "minutes after which training stops at the end of an epoch; 0 for no limit",
+        metavar="MINUTES",
+        least=0,
     )
     clip: float = _option(
         1.0, "training", "largest norm of the gradient; 0 for no clipping", metavar="NORM", least=0

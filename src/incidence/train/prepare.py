@@ -14,7 +14,7 @@ import torch
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.data import DATA_SETS, DataSet, Parts, Split, load
-from incidence.data.lifts import LIFT_OPTIONS, lift_all
+from incidence.data.lifts import LIFT_OPTIONS, left_out, lift_all
 from incidence.data.loading import load_whole
 from incidence.data.splitting import sizes_of
 from incidence.data.tables import listed
@@ -123,9 +123,14 @@ class Experiment:
         train, validation, test = (f"{len(rows):,}" for rows in self.data.split(self.config.split))
         return (
             f"{self.data.name}: {train} rows to train on, {validation} to validate on, {test} to"
-            f" test on; predicting {self.predicted}; {self._model_in_words()}"
+            f" test on; predicting {self.predicted}; {self._model_in_words()}{self._left_out()}"
             + (f"\nrecipe: {self.reason}" if self.reason else "")
         )
+
+    def _left_out(self) -> str:
+        """Return what the lift leaves out, or nothing."""
+        words = left_out(self.lift.name, **self.lift.options)
+        return f"; the lift {self.lift.name} leaves out {', '.join(words)}" if words else ""
 
     def _model_in_words(self) -> str:
         """Return the model, which tensors it reads, and why it does not read the others."""

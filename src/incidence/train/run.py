@@ -357,7 +357,7 @@ class _Job:
             return None
         if self.experiment.config.keep == "best":
             self._load_best()
-        predictor = self.predictor.cpu().eval()
+        predictor = self.module.result.cpu().eval()
         self.folder.save_weights(predictor, self.experiment.spec)
         history = self.history
         evaluation = _write_results(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from math import cos, pi
+from copy import deepcopy
+from math import cos, inf, pi
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from incidence.train.run_folder import RunFolder, csv_text, write
 
 __all__ = ["LOSSES", "History", "Progress", "Training", "new_trainer"]
 
+_LEAST_FACTOR = 1e-3  # of the peak learning rate
 _EPOCH_PAUSE, _STEP_PAUSE = 5, 10  # seconds between lines of progress
 
 
@@ -81,6 +83,8 @@ def _watchers(experiment: Experiment, folder: RunFolder) -> Iterator[Callback]:
         "mode": "max" if metric in HIGHER else "min",
     }
     one_file: dict[str, Any] = {"save_on_train_epoch_end": True, "enable_version_counter": False}
+    if config.max_minutes:
+        yield TimeLimit(60 * config.max_minutes)
     if config.patience:
         yield Stop(patience=config.patience, **watched)
     if config.keep == "best":
@@ -170,6 +174,64 @@ class Stop(EarlyStopping):
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Stop at once, if the checkpoint says so."""
         trainer.should_stop = self.wait_count >= self.patience
+
+
+class TimeLimit(Callback):
+    """Stops at the end of the epoch in which a time is over, with that before a resume.
+
+    Args:
+        seconds: The time.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Stop at once, if a run is resumed whose time is over."""
+        if trainer.current_epoch > 0:
+            self._stop_if_over(trainer)
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Stop, if the time is over for the first process."""
+        self._stop_if_over(trainer)
+
+    def _stop_if_over(self, trainer: pl.Trainer) -> None:
+        [history] = [one for one in trainer.callbacks if isinstance(one, History)]  # type: ignore[attr-defined]
+        is_over = trainer.strategy.broadcast(history.seconds > self.seconds)
+        trainer.should_stop = trainer.should_stop or is_over
+
+
+class Plateau:
+    """Halves a factor of the learning rate after some epochs without a better metric.
+
+    Args:
+        patience: The number of epochs.
+        is_higher_better: Whether a higher metric is better.
+    """
+
+    def __init__(self, patience: int, is_higher_better: bool) -> None:
+        self.patience = patience
+        self.is_higher_better = is_higher_better
+        self.factor, self.best, self.waited = 1.0, -inf, 0
+
+    def update(self, value: float) -> None:
+        """Take the metric of an epoch into account."""
+        score = value if self.is_higher_better else -value
+        if score > self.best:
+            self.best, self.waited = score, 0
+            return
+        self.waited += 1
+        if self.waited >= self.patience:
+            self.factor, self.waited = max(_LEAST_FACTOR, self.factor / 2), 0
+
+    def state(self) -> list[float]:
+        """Return the numbers that a checkpoint has."""
+        return [self.factor, self.best, float(self.waited)]
+
+    def load(self, state: list[float]) -> None:
+        """Take over the numbers of a checkpoint."""
+        self.factor, self.best, waited = state
+        self.waited = int(waited)
 
 
 class Progress(Callback):
@@ -286,10 +348,43 @@ class Training(pl.LightningModule):
         for module in predictor.modules():
             if isinstance(module, RowNorm):
                 module.is_shared = not self.config.split_structure
+        self.averaged: Predictor | None = None
+        if self.config.average:
+            self.averaged = deepcopy(predictor).requires_grad_(False).eval()
+        self.watched = f"validation_{experiment.data.metric}"
+        if not experiment.parts.validation:
+            self.watched = "train_loss"
+        is_higher_better = self.watched.removeprefix("validation_") in HIGHER
+        self.plateau = Plateau(self.config.plateau_patience, is_higher_better)
+
+    @property
+    def result(self) -> Predictor:
+        """The predictor that is validated and saved: with averaged weights, if there are any."""
+        return self.predictor if self.averaged is None else self.averaged
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Add what the model is, so that no other is taken for it."""
+        """Add what the model is, so that no other is taken for it, and the state of the rate."""
         checkpoint["incidence"] = self.experiment.spec.plain()
+        checkpoint["plateau"] = self.plateau.state()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Take over the state of the learning rate."""
+        if "plateau" in checkpoint:
+            self.plateau.load(checkpoint["plateau"])
+
+    @torch.no_grad()
+    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Move the averaged weights; quickly at first, as they start at random weights."""
+        if self.averaged is None:
+            return
+        step = self.global_step
+        decay = min(self.config.average, (1 + step) / (10 + step))
+        pairs = zip(self.averaged.parameters(), self.predictor.parameters(), strict=True)
+        for average, weight in pairs:
+            average.lerp_(weight, 1 - decay)
+        pairs_of_buffers = zip(self.averaged.buffers(), self.predictor.buffers(), strict=True)
+        for mine, theirs in pairs_of_buffers:
+            mine.copy_(theirs)
 
     def train_dataloader(self) -> DataLoader[Any]:
         """Return the training part, in another order in every epoch; each process has its share."""
@@ -340,6 +435,8 @@ class Training(pl.LightningModule):
         """Check the weights before they are saved: no loss has shown the last step yet."""
         if not all(bool(p.isfinite().all()) for p in self.parameters()):
             self._refuse("a weight is no finite number")
+        if self.config.schedule == "plateau":
+            self.plateau.update(float(self.trainer.callback_metrics[self.watched]))
 
     def _refuse(self, what: str) -> None:
         raise IncidenceError(
@@ -369,7 +466,7 @@ class Training(pl.LightningModule):
 
     def validation_step(self, batch: Example, _: int) -> None:
         """Update the metrics, in the units of the data."""
-        predicted = self.predictor.predict(batch.features, batch.structure)
+        predicted = self.result.eval().predict(batch.features, batch.structure)
         update(self.validation_metrics, predicted, self.task.rows(batch), self.task)
 
     def on_validation_epoch_end(self) -> None:
@@ -393,11 +490,13 @@ class Training(pl.LightningModule):
     def _factor(self, step: int) -> float:
         """Return the learning rate at a step as a share of its peak.
 
-        It rises from 1/25, and falls to 0 along a cosine, or stays.
+        It rises from 1/25, and falls to 0 along a cosine, or stays, or is halved on a plateau.
         """
         peak = max(1, round(self.config.warmup * self.num_steps))
         if step < peak:
             return 0.04 + 0.96 * (1 - cos(pi * step / peak)) / 2
         if self.config.schedule == "constant":
             return 1.0
+        if self.config.schedule == "plateau":
+            return self.plateau.factor
         return (1 + cos(pi * min(1.0, (step - peak) / max(1, self.num_steps - peak)))) / 2

@@ -1,0 +1,82 @@
+"""Averaged weights, a plateau of the metric, and a limit on time do what they say."""
+
+from __future__ import annotations
+
+import csv
+import signal
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from incidence.train import resume, train
+from incidence.train.trainer import Plateau, Training
+from tests.train.small_runs import graphs, in_child
+from tests.train.test_resume import OPTIONS, _assert_same_bits, _kill_in_step
+
+AVERAGED = {"average": 0.9, "schedule": "plateau", "plateau_patience": 1, "lr": 0.1, "warmup": 0.0}
+
+
+def rates(path):
+    lines = (path / "history.csv").read_text().splitlines()
+    return [float(row["lr"]) for row in csv.DictReader(lines)]
+
+
+def test_a_killed_run_with_averages_and_a_plateau_ends_with_the_same_bits(numbers, tmp_path):
+    given = {**OPTIONS, **AVERAGED, "epochs": 6, "data": str(numbers)}
+    train({**given, "out": str(tmp_path / "whole")})
+    assert len(set(rates(tmp_path / "whole"))) > 1  # the plateau came
+    with pytest.MonkeyPatch.context() as patch:
+        _kill_in_step(patch, 13)
+        killed = in_child(lambda: train({**given, "out": str(tmp_path / "run")}))
+    assert killed == -signal.SIGKILL
+    resume(tmp_path / "run")
+    _assert_same_bits(tmp_path / "run", tmp_path / "whole")
+
+
+def test_the_averaged_weights_are_those_of_the_formula(tmp_path, monkeypatch):
+    weights, own = [], Training.on_train_batch_end
+
+    def note(self, *arguments):
+        weights.append([p.detach().clone() for p in self.predictor.parameters()])
+        own(self, *arguments)
+
+    monkeypatch.setattr(Training, "on_train_batch_end", note)
+    starts, begin = [], Training.__init__
+
+    def start(self, predictor, experiment):
+        starts.extend(p.detach().clone() for p in predictor.parameters())
+        begin(self, predictor, experiment)
+
+    monkeypatch.setattr(Training, "__init__", start)
+    options = {**OPTIONS, "epochs": 2, "average": 0.5, "out": str(tmp_path / "run")}
+    run = train({**options, "validation": 0.0}, graphs(20))
+    expected = starts
+    for step, now in enumerate(weights, 1):
+        decay = min(0.5, (1 + step) / (10 + step))
+        expected = [decay * a + (1 - decay) * w for a, w in zip(expected, now, strict=True)]
+    for average, theirs in zip(run.predictor.parameters(), expected, strict=True):
+        torch.testing.assert_close(average, theirs)
+    names = [name for name, _ in run.predictor.named_parameters()]
+    saved = load_file(run.folder.weights)
+    assert all(name in saved for name in names)
+
+
+def test_a_plateau_halves_the_rate_after_its_patience():
+    plateau = Plateau(2, is_higher_better=False)
+    factors = []
+    for value in (3.0, 2.0, 2.0, 2.5, 2.0, 1.0, 1.0, 1.0):
+        plateau.update(value)
+        factors.append(plateau.factor)
+    assert factors == [1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.25]
+    higher = Plateau(1, is_higher_better=True)
+    for value in (0.1, 0.2, 0.3):
+        higher.update(value)
+    assert higher.factor == 1
+
+
+def test_training_stops_when_its_time_is_over_and_does_not_go_on_when_resumed(tmp_path):
+    options = {**OPTIONS, "epochs": 50, "max_minutes": 1e-6, "out": str(tmp_path / "run")}
+    run = train(options, graphs(20))
+    assert len(run.history) == 1
+    assert len(resume(tmp_path / "run", graphs(20)).history) == 1
