@@ -22,6 +22,7 @@ from incidence.structure import Structure
 __all__ = [
     "AttentionTerm",
     "Join",
+    "Jumping",
     "NeighbourTerm",
     "PerTensor",
     "Pick",
@@ -187,6 +188,42 @@ class TermSum(nn.Module):
             by_key = more if isinstance(more, dict) else {key: more}
             y = {**y, **{k: y[k] + value for k, value in by_key.items()}}
         return y
+
+
+class Jumping(nn.Module):
+    """Blocks one after the other, and the mean or the maximum of what each of them returns.
+
+    Args:
+        blocks: The blocks, which return the tensors that they take.
+        how: `mean` or `max`.
+    """
+
+    def __init__(self, blocks: Sequence[nn.Module], how: str) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+        self.how = how
+
+    def forward(self, x: Values, structure: Structure) -> Any:
+        """Return every tensor over all blocks."""
+        results = []
+        for block in self.blocks:
+            x = block(x, structure)
+            results.append(x)
+        if not isinstance(x, Mapping):
+            return self._joined(results)
+        return {key: self._joined([one[key] for one in results]) for key in x}
+
+    def follow(self, side: Side | None) -> Side | None:
+        """Return the same tensors."""
+        return side
+
+    def _joined(self, xs: Sequence[Any]) -> Tensor:
+        every = torch.stack(list(xs))  # (blocks, entries, channels)
+        return every.mean(0) if self.how == "mean" else every.amax(0)
+
+    def extra_repr(self) -> str:
+        """Return how results are joined."""
+        return self.how
 
 
 class ProductTerm(nn.Module):

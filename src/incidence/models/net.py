@@ -16,6 +16,7 @@ from incidence.errors import IncidenceError, PatternError
 from incidence.models.blocks import (
     AttentionTerm,
     Join,
+    Jumping,
     NeighbourTerm,
     PerTensor,
     Pick,
@@ -312,6 +313,13 @@ class _Parts:
     def blocks(self) -> Sequential:
         """Return all blocks, and the averages over neighbours that follow them."""
         blocks = [module for _ in range(self.settings.depth) for module in self._block()]
+        if self.settings.jumping == "max" and any(p.is_oriented for p in self.hidden):
+            raise IncidenceError(
+                "jumping='max' is not odd, and some hidden tensor is oriented: use jumping='mean'."
+            )
+        if self.settings.jumping != "last" and blocks:
+            each = [Sequential(*self._block()) for _ in range(self.settings.depth)]
+            blocks = [Jumping(each, self.settings.jumping)]
         hops = self.settings.hops
         return Sequential(*blocks, *([Diffusion(self.through, hops)] if hops else []))
 

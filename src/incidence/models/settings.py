@@ -49,6 +49,7 @@ _CHOICES = {
     "dropout_at": ("branch", "stream"),
     "ends": ("layer", "entry", "query"),
     "scale": ("columns", "rows"),
+    "jumping": ("last", "mean", "max"),
 }
 
 
@@ -98,6 +99,9 @@ class NetSettings:
             `query`: starts as `entry`. The entries of the outputs, which must be inputs as well,
             are queries: no layer reads them. Their head sees the hidden values of their nodes, the
             products of these values, and the features of the queries.
+        jumping: What the heads read: `last`, the hidden tensors after the last block; or the `mean`
+            or the `max` of those after every block (jumping knowledge). `max` is not for oriented
+            tensors.
         hops: How often every node takes the mean of its surroundings before the heads; see
             `nn.Diffusion`.
         adjacent: Whether blocks add a linear map of the neighbours of every node; see
@@ -138,6 +142,7 @@ class NetSettings:
     attention: str | Sequence[str] | None = None
     heads: int = 4
     ends: str = "layer"
+    jumping: str = "last"
     hops: int = 0
     adjacent: bool = False
     harmonic: int = 0

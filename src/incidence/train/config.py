@@ -301,6 +301,12 @@ class Config:
         "first and last layers: complete (layer), of single entries (entry), of queries (query)",
         among=("layer", "entry", "query"),
     )
+    jumping: str | None = _option(
+        None,
+        "model",
+        "what heads read: the last block, or the mean or max of all (jumping knowledge)",
+        among=("last", "mean", "max"),
+    )
     hops: int | None = _option(
         None,
         "model",
