@@ -70,7 +70,10 @@ class Partners:
         There are as many for every structure: whoever reads exactly once is listed too.
         """
         count = int(self.counts.sum())
-        targets = torch.arange(count) if self.targets is None else self.targets
+        targets = self.targets
+        if targets is None:
+            like = self.counts if self.sources is None else self.sources
+            targets = torch.arange(count, device=like.device)
         listed = [Listed(targets, pairs, rows)]
         if not reads_itself(overlap):
             listed.append(Listed(targets if self.sources is None else self.sources, pairs, rows))

@@ -370,7 +370,8 @@ class _Blocks:
         if (all_signs != 1).any():
             row_signs = torch.from_numpy(all_signs).float()
         self._is_full = len(members) == len(rows)
-        self._is_plain = row_signs is None and torch.equal(rows, torch.arange(total))
+        in_order = torch.arange(total, device=rows.device)
+        self._is_plain = row_signs is None and torch.equal(rows, in_order)
         self.weight_rows = rows.to(device)
         self.members, self.ptr = members.int().to(device), ptr.int().to(device)
         self.row_signs = self.member_signs = row_signs

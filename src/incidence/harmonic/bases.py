@@ -87,8 +87,8 @@ def _dense_bases(structure: Structure, pattern: Pattern, numbers: Array) -> Iter
             continue
         widest = max([height, *(int(one.counts[some].max()) for one in blocks)])
         for part in some.split(max(1, _MOST_ELEMENTS // max(1, height * widest))):
-            laplacian = torch.zeros(len(part), height, height, dtype=torch.float64)
-            laplacian = laplacian.to(structure.device)
+            shape = len(part), height, height
+            laplacian = torch.zeros(shape, dtype=torch.float64, device=structure.device)
             for one in blocks:
                 matrix = one.dense(part.to(structure.device), height)
                 laplacian += matrix.mT @ matrix

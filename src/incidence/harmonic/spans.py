@@ -81,5 +81,6 @@ def _noise(structure: Structure, pattern: Pattern, columns: int, seed: int) -> T
     longest = int(ptr.diff().max()) if len(ptr) > 1 else 0
     generator = torch.Generator().manual_seed(seed)
     # numbers are drawn one after the other: more rows do not change the first ones
-    drawn = torch.rand(longest, columns, generator=generator, dtype=torch.float64)
+    shape = longest, columns
+    drawn = torch.rand(shape, generator=generator, dtype=torch.float64, device="cpu")
     return (2 * drawn - 1).mul_(3**0.5).to(home.device)[number]
