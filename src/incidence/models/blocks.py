@@ -205,7 +205,7 @@ class Jumping(nn.Module):
 
     def forward(self, x: Values, structure: Structure) -> Any:
         """Return every tensor over all blocks."""
-        results = []
+        results: list[Any] = []
         for block in self.blocks:
             x = block(x, structure)
             results.append(x)
