@@ -278,3 +278,27 @@ def test_a_model_predicts_for_new_rows_of_entities_and_times(shop, tmp_path):
     (shop / "shop").rename(shop / "moved")
     with pytest.raises(IncidenceError, match="is not there: predictions read the latest rows"):
         model.predict(frame)
+
+
+def test_a_row_that_an_earlier_row_refers_to_is_not_read_before_its_time(tmp_path):
+    """A ticket is bought before its show is announced: what the show is stays unknown."""
+    base = tmp_path / "base"
+    base.mkdir()
+    write(base, "people", "id,city", [(k, "ab"[k % 2]) for k in range(4)])
+    write(base, "halls", "hall_id,seats", [(k, 100 * k) for k in range(3)])
+    write(base, "tickets", "person_id,show_id,date", [(k % 4, k, DAYS[k]) for k in range(40)])
+    task = [(k % 4, DAYS[k], k % 2) for k in range(10, 40)]
+    write(tmp_path, "task", "person_id,date,comes", task)
+    found = []
+    for fame in (1, 1000):
+        shows = [(k, (k * fame) % 3, DAYS[k + 1], k * fame) for k in range(40)]
+        write(base, "shows", "show_id,hall_id,date,fame", shows)
+        keys = ["tickets.person_id=people"]
+        options = {"task_table": tmp_path / "task.csv", "keys": keys, "latest": 1}
+        found.append(inc.data.load(base, **options))
+    for one, other in zip(*(data.examples for data in found), strict=True):
+        [shows] = [key for key in one.features if key.endswith(":shows") and "=" not in key]
+        assert one.features[shows].abs().sum() == 0
+        assert torch.equal(one.features[shows], other.features[shows])
+        joined = [str(p) for p in one.structure.patterns if str(p).startswith("shows=")]
+        assert [one.structure.num_entries(key) for key in joined] == [0]
