@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from incidence.errors import IncidenceError, PatternError, TooLargeError
     from incidence.expressive import expressivity
     from incidence.geometry.convert.batching import collate
+    from incidence.nn.basis import basis
     from incidence.nn.functional import einsum, softmax
     from incidence.structure import (
         Example,
@@ -57,6 +58,7 @@ _HOMES = {
     "PatternError": "incidence.errors",
     "Structure": "incidence.structure",
     "TooLargeError": "incidence.errors",
+    "basis": "incidence.nn.basis",
     "carry": "incidence.structure",
     "collate": "incidence.geometry.convert.batching",
     "counting": "incidence.algebra",
@@ -92,6 +94,7 @@ __all__ = [
     "PatternError",
     "Structure",
     "TooLargeError",
+    "basis",
     "carry",
     "collate",
     "counting",

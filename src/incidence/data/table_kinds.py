@@ -195,6 +195,8 @@ def _unclear(tables: Mapping[str, TextTable], request: DataRequest) -> str:
         f" {listed(table.columns)}). Expected a SMILES column (molecules), or two ID columns and a"
         " number (ratings): name the number with --target, and the IDs with --keys."
     )
+    if any(name.strip().lower() == "file" for name in table.columns):
+        message += " For targets of files beside it, call the table targets.csv."
     if len(table.columns) > 1:
         message += " For a list of edges, add --nodes nodes.csv (labels of nodes), or --task links."
     if find_triples(table) is not None:

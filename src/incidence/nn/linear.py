@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from incidence.algebra.maps import EquivariantMap, Operation, num_orbits
+from incidence.algebra.pattern import Pattern
 from incidence.algebra.selection import Choice
 from incidence.engine.aggregate import LinearAggregation, as_aggregations
 from incidence.engine.layer import apply
@@ -37,8 +38,9 @@ from incidence.nn.tensors import (
     key_of,
     keys_in_order,
     per_tensor,
+    taken_apart,
 )
-from incidence.structure import Structure
+from incidence.structure import Example, Structure
 from incidence.structure.pytree import Recorded, has_recorded, may_split, recorded, traced
 
 __all__ = ["Linear"]
@@ -272,12 +274,20 @@ class Linear(Transferable, Planned):
             self._products.matrices(self.in_channels, self.out_channels, structure.device)
         return plan
 
-    def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:
+    def forward(self, x: Values | Mapping[str, Tensor] | Example, structure: Any = None) -> Any:
         """Apply the layer.
+
+        Args:
+            x: The features; or an example, or a batch of examples, with features and structure.
+                Of an example, features of tensors that are no inputs are ignored.
+            structure: The structure of the features.
 
         Raises:
             IncidenceError: The features do not fit the structure or the layer.
         """
+        if isinstance(x, Example) or hasattr(x, "edge_index"):
+            x, structure = taken_apart(x, structure)
+            x = self._of_inputs(x)
         if torch.compiler.is_compiling():
             if not has_recorded(structure, self._key) and may_split():
                 from incidence.nn import untraced
@@ -296,6 +306,10 @@ class Linear(Transferable, Planned):
         xs, weights, biases = _one_dtype(xs, self._weights(), self._biases())
         ys = apply(self._products, self._aggregations, plan, xs, weights, biases)
         return self._as_values(ys)
+
+    def _of_inputs(self, x: Any) -> dict[str, Tensor]:
+        """Return the features of an example that the layer reads."""
+        return {key: value for key, value in x.items() if Pattern(key) in self.map.inputs}
 
     def _as_values(self, ys: Sequence[Tensor]) -> Values:
         return ys[0] if len(ys) == 1 else dict(zip(self._output_keys, ys, strict=True))

@@ -252,9 +252,12 @@ def taken_apart(x: Any, structure: Structure | None) -> tuple[Any, Structure]:
         came = (
             "an example and a structure" if isinstance(x, Example) else f"{type(x).__name__} alone"
         )
+        hint = ""
+        if hasattr(x, "edge_index"):
+            hint = " Make a batch of graphs of PyG with inc.collate(graphs), and call net(batch)."
         raise IncidenceError(
             "call it with an example, or with features and their structure, as in net(x, s); got"
-            f" {came}."
+            f" {came}.{hint}"
         )
     return x, structure
 

@@ -105,10 +105,19 @@ def arranged(structure: StructureData, text: str | Pattern) -> tuple[Arranged, .
             whatever = ", whatever its orientation" if spelt.is_oriented else ""
             raise IncidenceError(
                 f"index['{spelt}']: columns {one} and {other} denote one entry{whatever}. Keep one"
-                " of them (add up their features first); parallel edges are nodes of a sort of"
-                " their own, as in `(i j) e:edge`."
+                f" of them (add up their features first); {_kept_apart(spelt)}"
             ) from None
     return cache[pattern]
+
+
+def _kept_apart(pattern: Pattern) -> str:
+    """Return how entries that would be one are written instead."""
+    if pattern.is_open:
+        return "equal hyperedges are nodes of a sort of their own, as in pattern='i e:edge'."
+    advice = "parallel edges are nodes of a sort of their own, as in `(i j) e:edge`."
+    if str(pattern) == "{i j}":
+        advice += " For edges in both directions use inc.geometry.graph, or the pattern `(i j)`."
+    return advice
 
 
 def share_arranged(
