@@ -362,8 +362,11 @@ def cache_of(structure: StructureData, kind: Any) -> dict[Any, Any]:
 
 def row_counts(structure: StructureData, patterns: tuple[Pattern, ...]) -> tuple[int, ...]:
     """Return how many entries some tensors have; cached, as every module of a network needs it."""
-    cache: dict[tuple[Pattern, ...], tuple[int, ...]] = cache_of(structure, "row counts")
-    counts = cache.get(patterns)  # one look only, as patterns take a call to be hashed
+    # every module does this in every call: no further call, and one look, as patterns are hashed
+    cache: dict[tuple[Pattern, ...], tuple[int, ...]] = structure._cache.setdefault(
+        "row counts", {}
+    )
+    counts = cache.get(patterns)
     if counts is None:
         counts = cache[patterns] = tuple(map(structure.num_entries, patterns))
     return counts
