@@ -1,7 +1,8 @@
 r"""Do networks know a surface again when its triangulation is refined? All 43,138 triangulated
 closed surfaces with at most 10 vertices, by the split of the data set: 60 % train, 20 % test.
 
-    python -m benchmarks.surfaces [--folder DATA] [--out FOLDER] [--epochs N] [--seeds N]
+    python -m benchmarks.surfaces [TASK ...] [--folder DATA] [--out FOLDER] [--epochs N]
+        [--seeds N] [--networks NAME ...]
 
 Every network is trained by `incidence train` with the same options, one for each task: the type (11
 classes), orientability, and the first Betti number. It is then measured on the test part, and on
@@ -145,7 +146,7 @@ def trained(
         return inc.load(path).predictor, json.loads(took.read_text(encoding="utf-8"))
     start = time.process_time()
     if (path / "config.yaml").is_file():
-        run = resume(path)
+        run = resume(path, load())
     else:
         run = train({"data": "surfaces", "target": task, "out": str(path), **options}, load())
     assert run is not None
@@ -162,12 +163,15 @@ def main(arguments: Sequence[str] | None = None, **options: Any) -> list[dict[st
     parser.add_argument("--out", type=Path, help="default: a temporary folder")
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--networks", nargs="+", choices=MODELS.values(), metavar="NAME")
     given = parser.parse_args(arguments)
     out = given.out or Path(tempfile.mkdtemp(prefix="surfaces-"))
     surfaces = Surfaces(given.folder, **options)
+    wanted = given.networks or MODELS.values()
+    chosen_models = {name: model for name, model in MODELS.items() if model in wanted}
     lines = []
     for task in given.tasks or TASKS:
-        for name, model in MODELS.items():
+        for name, model in chosen_models.items():
             for seed in range(given.seeds):
                 chosen = {"model": model, "epochs": given.epochs, "seed": seed}
                 path = out / f"{task}-{model}-{seed}"

@@ -54,6 +54,15 @@ def test_a_finished_training_is_not_repeated(small, tmp_path, capsys):
     assert [json.loads(row) for row in capsys.readouterr().out.splitlines()][-1] == again
 
 
+def test_an_interrupted_training_goes_on_with_the_same_surfaces(small, tmp_path, monkeypatch):
+    monkeypatch.delenv("INCIDENCE_DATA", raising=False)
+    words = ["b1", "--epochs", "1", "--networks", "topology", "--out", str(tmp_path)]
+    [line] = main(words, max_vertices=6)
+    (tmp_path / "b1-topology-0" / "seconds.json").unlink()
+    [again] = main(words, max_vertices=6)
+    assert again["test"] == line["test"]
+
+
 @pytest.mark.slow
 def test_refined_surfaces_are_500_of_the_test_part_and_have_their_types():
     surfaces = Surfaces(data_folder("surfaces").parent)

@@ -16,6 +16,7 @@ from incidence.distributed.ordering import (
     node_sets,
     num_shared,
 )
+from incidence.structure.data import cache_of
 from incidence.structure.world import World
 from tests.distributed.cases import STRUCTURES
 from tests.distributed.thread_world import run_threads
@@ -190,10 +191,41 @@ def test_a_structure_on_another_device_is_refused() -> None:
 def test_what_needs_the_whole_structure_is_refused_on_a_part() -> None:
     def work(world: World) -> None:
         part = split(STRUCTURES["graph"](), world=world)
-        layer = inc.nn.Harmonic("flow=<i j>")
-        layer(torch.ones(part.num_entries("flow=<i j>"), 2), part)
+        cache_of(part, "relaxed")
 
-    with pytest.raises(inc.IncidenceError, match="needs the whole structure"):
+    with pytest.raises(inc.IncidenceError, match=r"needs the whole structure \(for its relaxed"):
+        run_threads(1, work)
+
+
+HOLES = {
+    "harmonic part": lambda: inc.nn.Harmonic("flow=<i j>"),
+    "harmonic part by gradients": lambda: inc.nn.Harmonic("flow=<i j>", way="gradients"),
+    "ranks": lambda: inc.nn.HarmonicRanks("flow=<i j>", 2),
+    "readout": lambda: inc.nn.HarmonicReadout("flow=<i j>", 2, 2, products=0),
+    "term": lambda: inc.nn.HarmonicTerm("flow=<i j>", 2, 2),
+}
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("name", list(HOLES))
+def test_holes_are_refused_on_a_part(name: str, size: int) -> None:
+    def work(world: World) -> None:
+        part = split(STRUCTURES["graph"](), world=world)
+        x = torch.ones(part.num_entries("flow=<i j>"), 2)
+        for call in (lambda layer: layer(x, part), lambda layer: layer.plan(part)):
+            with pytest.raises(inc.IncidenceError, match="around holes needs the whole structure"):
+                call(HOLES[name]())
+
+    run_threads(size, work)
+
+
+def test_a_weighted_harmonic_part_is_refused_on_a_part() -> None:
+    def work(world: World) -> None:
+        part = split(STRUCTURES["graph"](), world=world)
+        x = torch.ones(part.num_entries("flow=<i j>"), 2)
+        inc.nn.Harmonic("flow=<i j>")(x, part, weights=x[:, 0])
+
+    with pytest.raises(inc.IncidenceError, match="around holes needs the whole structure"):
         run_threads(1, work)
 
 

@@ -127,12 +127,13 @@ def test_the_time_before_a_kill_counts(numbers: Path, whole: Path, tmp_path: Pat
     "model",
     [
         "ppgn",
+        "topology",
         pytest.param("local-fgnn", marks=pytest.mark.exhaustive),
         pytest.param("subgraph", marks=pytest.mark.exhaustive),
         pytest.param("transformer", marks=pytest.mark.slow),
     ],
 )
-def test_a_killed_run_of_products_and_attention_ends_with_the_same_bits(
+def test_a_killed_run_of_products_holes_and_attention_ends_with_the_same_bits(
     model: str, numbers: Path, tmp_path: Path
 ) -> None:
     options = {**OPTIONS, "model": model, "hidden": 4, "epochs": 2, "data": str(numbers)}

@@ -16,7 +16,7 @@ from incidence.structure import Structure
 from incidence.structure.arrange import orientations
 from incidence.structure.ragged import ascend
 
-__all__ = ["FaceMaps", "face_maps", "faces_of_size", "is_lone_face"]
+__all__ = ["FaceMaps", "assert_whole", "face_maps", "faces_of_size", "is_lone_face"]
 
 
 class FaceMaps(NamedTuple):
@@ -64,6 +64,20 @@ def face_maps(structure: Structure, pattern: Pattern) -> FaceMaps:
         values = _alternating(sides) * signs[sides]
         above = _face_map(structure, upper, faces, sides, values, len(signs))
     return FaceMaps(below, above)
+
+
+def assert_whole(structure: Structure) -> None:
+    """Refuse a part of a structure.
+
+    Raises:
+        IncidenceError: The structure is the part of a process.
+    """
+    if structure.world is not None:
+        raise IncidenceError(
+            "what goes around holes needs the whole structure, and a part has some of its entries,"
+            " with other holes: compute harmonic parts before you split the structure, and leave"
+            " harmonic= out of networks on parts."
+        )
 
 
 def is_lone_face(pattern: Pattern) -> bool:

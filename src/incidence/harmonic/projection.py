@@ -26,7 +26,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.engine.bags import Lists, bag_sum, wide_of
 from incidence.engine.store import Batchable, Listed, cached_plan
 from incidence.harmonic.bases import Bases, bases_of, homes, maps_of
-from incidence.harmonic.boundaries import FaceMaps, face_maps
+from incidence.harmonic.boundaries import FaceMaps, assert_whole, face_maps
 from incidence.harmonic.least_squares import HarmonicSolver
 from incidence.structure import Structure
 from incidence.structure.data import Array, StructureData, cache_of
@@ -141,7 +141,11 @@ def harmonic_plan_of(structure: Structure, pattern: Pattern, way: str = "auto") 
         structure: The structure.
         pattern: Its tensor.
         way: `auto`, `dense` or `gradients`.
+
+    Raises:
+        IncidenceError: It is a part of a structure, or lacks sides of faces.
     """
+    assert_whole(structure)
 
     def build(source: StructureData) -> HarmonicPlan:
         return _new_plan(cast("Structure", source), pattern, way)
@@ -217,6 +221,7 @@ class _Project(torch.autograd.Function):
 
 
 def _cached_maps(structure: Structure, pattern: Pattern) -> FaceMaps:
+    assert_whole(structure)
     cache = cache_of(structure, FaceMaps)
     if pattern not in cache:
         with torch.inference_mode(False):

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
+from incidence.harmonic.boundaries import assert_whole
 from incidence.harmonic.projection import harmonic_plan_of
 from incidence.structure import Structure
 from incidence.structure.data import cache_of
@@ -49,6 +50,7 @@ def harmonic_span(structure: Structure, pattern: Pattern, columns: int, seed: in
         columns: The number of columns of noise.
         seed: Seed of the noise.
     """
+    assert_whole(structure)
     cache = cache_of(structure, HarmonicSpan)
     key = pattern, columns, seed
     if key not in cache:
