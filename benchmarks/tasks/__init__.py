@@ -4,6 +4,7 @@
 """
 
 from benchmarks.tasks.communities import TASKS as _COMMUNITIES
+from benchmarks.tasks.forecasts import TASKS as _FORECASTS
 from benchmarks.tasks.molecules import TASKS as _MOLECULES
 from benchmarks.tasks.others import TASKS as _OTHERS
 from benchmarks.tasks.power import TASKS as _POWER
@@ -11,13 +12,9 @@ from benchmarks.tasks.task import Task
 
 __all__ = ["TASKS", "WAITING"]
 
-TASKS: dict[str, Task] = {**_COMMUNITIES, **_POWER, **_MOLECULES, **_OTHERS}
+TASKS: dict[str, Task] = {**_COMMUNITIES, **_POWER, **_MOLECULES, **_OTHERS, **_FORECASTS}
 
 WAITING = {
-    "rel-f1: drivers that do not finish, top three, positions": (
-        "LightGBM 68.6, 73.9, 4.17; RelGNN 75.3, 85.7, 3.80",
-        "no door for tables with time in a benchmark yet",
-    ),
     "surfaces: orientability and type, also refined": (
         "GIN 55.2, 72.9; refined 42.4, 6.8",
         "`python -m benchmarks.surfaces` measures them, without files of results",
