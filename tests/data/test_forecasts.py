@@ -204,6 +204,26 @@ def test_sqlite_frames_and_folders_give_the_same_examples(shop):
         inc.data.load(shop / "shop.sqlite")
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="the pinned DuckDB needs Python 3.11")
+def test_a_duckdb_file_gives_the_examples_of_the_folder(shop):
+    """Dates, numbers and texts have types there, and rows come in any order of tables."""
+    import duckdb
+
+    with closing(duckdb.connect(str(shop / "shop.duckdb"))) as base:
+        for path in sorted((shop / "shop").iterdir(), reverse=True):
+            base.execute(f"create table {path.stem} as select * from read_csv('{path}')")
+        types = dict(base.execute("select column_name, data_type from duckdb_columns()").fetchall())
+        assert (types["date"], types["amount"]) == ("DATE", "BIGINT")
+    data = inc.data.load(shop / "shop.duckdb", task_table=shop / "task.csv")
+    folder = loaded(shop)
+    assert data.columns == folder.columns
+    assert len(data.examples) == len(folder.examples)
+    assert all(map(same, folder.examples, data.examples))
+    (shop / "bad.duckdb").write_bytes(b"no database at all")
+    with pytest.raises(IncidenceError, match="cannot be read as a DuckDB database"):
+        inc.data.load(shop / "bad.duckdb", task_table=shop / "task.csv")
+
+
 def test_a_duckdb_file_names_the_extra_that_reads_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "duckdb", None)
     (tmp_path / "shop.duckdb").write_bytes(b"")
