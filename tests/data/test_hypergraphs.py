@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import incidence as inc
-from incidence.data.hypergraphs import find_hypergraph, lines_as_table
+from incidence.data.hypergraph_tables import find_hypergraph, lines_as_table
 from incidence.data.tables import TextTable
 from incidence.errors import IncidenceError
 
@@ -130,6 +130,111 @@ def test_folders_of_hif_files_are_classes(folder, tmp_path):
     data = inc.data.load(tmp_path / "by")
     assert data.reader == "hypergraph"
     assert data.columns["mood"] == ["good"] * 4
+
+
+def hif(path, sets, metadata=None, **nodes):
+    """Write a HIF file; `nodes` are the attributes of all nodes, a list each."""
+    names = sorted({node for one in sets for node in one})
+    content = {
+        "incidences": [
+            {"node": node, "edge": str(k)} for k, one in enumerate(sets) for node in one
+        ],
+        "nodes": [
+            {"node": name, "attrs": {key: some[k] for key, some in nodes.items()}}
+            for k, name in enumerate(names)
+        ],
+        "metadata": metadata or {},
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize("where", ["metadata", "attrs"])
+def test_the_metadata_of_hif_files_has_targets_of_the_whole(where, tmp_path):
+    for k in range(6):
+        words = {"label": "ab"[k % 2], "size": k, "pattern": "{i ...}"}
+        metadata = words if where == "metadata" else {"attrs": words}
+        hif(tmp_path / f"{k}.hif.json", ["xyz"[: 2 + k % 2], "yz"], metadata)
+    data = inc.data.load(tmp_path, "label")
+    assert [data.task.names[int(one.target)] for one in data.examples] == [*"ababab"]
+    assert data.names[0] == "0.hif.json"
+    assert data.columns == {"size": [*"012345"]}
+    numbers = inc.data.load(tmp_path, "size")
+    assert [float(one.target) for one in numbers.examples] == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(IncidenceError, match=r"no metadata `colour`; it has: label, size"):
+        inc.data.load(tmp_path, "colour")
+    with pytest.raises(IncidenceError, match=r"`label` is about the whole.*Give the folder"):
+        inc.data.load(tmp_path / "0.hif.json", "label")
+
+
+def test_folders_train_and_test_are_parts_of_hif_files(tmp_path):
+    for part, count in (("train", 4), ("test", 2)):
+        for k in range(count):
+            hif(tmp_path / part / f"{k}.hif", ["abc", "cd"], {"y": 1.5 * k})
+    data = inc.data.load(tmp_path, "y")
+    [split] = data.splits
+    assert (len(split.train), len(split.test)) == (4, 2)
+
+
+def test_hif_files_without_metadata_say_where_the_label_goes(tmp_path):
+    hif(tmp_path / "a.hif", ["ab"])
+    with pytest.raises(IncidenceError, match=r"`metadata` of each file, as \{\"label\": \"a\"\}"):
+        inc.data.load(tmp_path, "label")
+
+
+def test_all_files_of_a_folder_are_read_with_the_same_columns(tmp_path):
+    """Words and numbers of one file alone would get other features than those of all files."""
+    hif(tmp_path / "0.hif", ["abc"], {"y": 0.5}, colour=["red", "red", "blue"], age=[1, 2, 3])
+    hif(tmp_path / "1.hif", ["abc"], {"y": 1.5}, colour=["blue", "blue", "blue"], age=[4, 5, 6])
+    hif(tmp_path / "2.hif", ["abc"], {"y": 1.0}, colour=["red", "blue", "red"])
+    first, second, third = inc.data.load(tmp_path, "y").examples
+    assert {x.features["i"].shape[1] for x in (first, second, third)} == {3}
+    assert first.features["i"][2].tolist() == [1.0, 0.0, 3.0]
+    assert second.features["i"][0].tolist() == [1.0, 0.0, 4.0]
+    assert third.features["i"][0].tolist() == [0.0, 1.0, 3.5]
+
+
+def test_weights_in_one_file_of_a_folder_make_all_of_them_pairs(tmp_path):
+    hif(tmp_path / "0.hif", ["abc"], {"y": 0.5})
+    content = json.loads((tmp_path / "0.hif").read_text())
+    assert inc.data.load(tmp_path, "y").examples[0].structure.num_entries("{i ...}") == 1
+    content["incidences"][0]["weight"] = 2.5
+    (tmp_path / "1.hif").write_text(json.dumps(content))
+    first, second = (one.features["i e:edge"] for one in inc.data.load(tmp_path, "y").examples)
+    assert first[:, 0].tolist() == [1.0, 1.0, 1.0]
+    assert second[:, 0].tolist() == [2.5, 1.0, 1.0]
+    (tmp_path / "1.hif").unlink()
+    kept = inc.data.load(tmp_path, "y", duplicates="keep")
+    assert kept.examples[0].structure.counts == {"edge": 1, "node": 3}
+
+
+def test_lists_of_numbers_are_columns_and_other_lists_are_left_out_with_a_sentence(tmp_path):
+    columns = {"place": [[0.5, 1], [1, 2], [2, 4]], "tags": [["x"], [], ["y", "z"]]}
+    labels = ["a", "b", "a"]
+    for k in range(2):
+        hif(tmp_path / f"{k}.hif", ["abc"], {"y": k}, label=labels, **columns)
+    said = r"the attribute `tags` of nodes has lists or objects, and is left out"
+    with pytest.warns(UserWarning, match=rf"0\.hif: {said}"):
+        data = inc.data.load(tmp_path, "y")
+    assert data.examples[0].features["i"][:, 2:].tolist() == [[0.5, 1], [1, 2], [2, 4]]
+    with pytest.warns(UserWarning, match=said):
+        alone = inc.data.load(tmp_path / "0.hif", "label")
+    assert "`tags` of nodes" in alone.about
+    assert alone.examples[0].features["i"].tolist() == [[0.5, 1], [1, 2], [2, 4]]
+
+
+def test_a_model_of_whole_hypergraphs_predicts_a_new_file(tmp_path):
+    for k in range(8):
+        path = tmp_path / "data" / f"{k}.hif.json"
+        hif(path, ["xyz"[: 2 + k % 2]], {"label": "ab"[k % 2]}, age=[1.0, 2.0, k][: 2 + k % 2])
+    options = {"data": str(tmp_path / "data"), "target": "label", "epochs": 1, "hidden": 4}
+    inc.train.train({**options, "depth": 1, "out": str(tmp_path / "run")})
+    model = inc.load(tmp_path / "run")
+    [found] = model.predict(hif(tmp_path / "new.hif.json", ["pq", "qr"], age=[1, 2, 3]))
+    assert [sum(row) for row in found.rows] == pytest.approx([1])
+    with pytest.raises(IncidenceError, match="has no column `age`"):
+        model.predict(hif(tmp_path / "bare.hif.json", ["pq", "qr"]))
 
 
 def test_hypergraphs_without_labels_name_the_options(folder):

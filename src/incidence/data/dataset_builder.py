@@ -133,10 +133,10 @@ _NAMED = {*_TYPE_NAMES, Sequence}
 
 
 def _members(hint: Any) -> list[Any]:
-    """Return the types of a union, or the only type; a sequence of anything is `Sequence`."""
+    """Return the types of a union, or the only type, without what they hold."""
     is_union = get_origin(hint) in (Union, UnionType)
     members = get_args(hint) if is_union else (hint,)
-    return [Sequence if get_origin(one) is Sequence else one for one in members]
+    return [get_origin(one) or one for one in members]
 
 
 def _is_of_type(value: object, kind: Any) -> bool:

@@ -32,13 +32,19 @@ from incidence.data.dataset_builder import (
 )
 from incidence.data.forecasts import from_database, read_queries
 from incidence.data.graphs import node_file, read_graphs
-from incidence.data.hypergraphs import (
+from incidence.data.hypergraph_tables import (
     HIF,
     find_hypergraph,
-    from_hypergraph_tables,
+    hif_files,
     hif_tables,
     is_hif,
     lines_as_table,
+)
+from incidence.data.hypergraphs import READER as HYPERGRAPH
+from incidence.data.hypergraphs import (
+    from_hif_files,
+    from_hypergraph_tables,
+    options_for_files,
     read_hypergraphs,
 )
 from incidence.data.mesh_labels import find_labelled, from_labelled_meshes
@@ -209,6 +215,9 @@ def _read_listed_files(request: DataRequest) -> DataSet:
     if absent is not None:
         raise IncidenceError(f"{path} lists {shown(str(absent))}, and there is no such file.")
     name = reader_for(files, request.reader)
+    if name == HYPERGRAPH:
+        options = options_for_files(files, options)
+        request = replace(request, options=options)
     records = []
     for number, file in enumerate(files):
         found = read_file(name, file, options)
@@ -276,6 +285,8 @@ def _read_classes(request: DataRequest) -> DataSet:
             f" {', '.join(suffixes)}."
         )
     name = reader_for(files, request.reader)
+    if name == HYPERGRAPH:
+        request = replace(request, options=options_for_files(files, request.options))
     records, classes, parts_of_records = [], [], []
     for file, label, part in zip(files, labels, parts, strict=True):
         for record in read_file(name, file, request.options):
@@ -341,8 +352,12 @@ def _read_labelled_meshes(request: DataRequest) -> DataSet:
 
 
 def _read_hif(request: DataRequest) -> DataSet:
-    """Return the data set of a HIF file, whose nodes or hyperedges have labels."""
     return from_hypergraph_tables(hif_tables(request.path), request)
+
+
+def _read_hif_files(request: DataRequest) -> DataSet:
+    """Return the data set of a folder of HIF files, whose metadata has the targets."""
+    return from_hif_files(*hif_files(request.path), request)
 
 
 def _read_hyperedges(request: DataRequest) -> DataSet:
@@ -427,6 +442,7 @@ _LAYOUTS: tuple[
     (_is_saved_examples, _read_saved_examples),
     (lambda path, _: path.is_file() and is_hif(path), _read_hif),
     (_are_hyperedges, _read_hyperedges),
+    (lambda path, _: bool(hif_files(path).files), _read_hif_files),
     (lambda path, _: bool(_files_of_records(path)), _read_all_records),
     (lambda path, request: bool(_table_files(request)), _read_tables),
     (lambda path, _: path.is_dir() and bool(_folders(path)), _read_classes),

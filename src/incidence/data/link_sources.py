@@ -23,11 +23,11 @@ from incidence.data.columns import (
 from incidence.data.completion import FOLDS
 from incidence.data.dataset import DataSet
 from incidence.data.dataset_builder import with_floats
-from incidence.data.hypergraphs import (
+from incidence.data.hypergraph_examples import hyperedges_of
+from incidence.data.hypergraph_tables import (
     HypergraphTables,
     find_hypergraph,
     hif_tables,
-    hyperedges_of,
     is_hif,
 )
 from incidence.data.links import LinkGraph, links_of

@@ -11,11 +11,8 @@ from typing import Any, NamedTuple
 from incidence.data.dataset import DataSet, Record
 from incidence.data.dataset_builder import DataRequest, assert_options, from_records
 from incidence.data.forecasts import from_database
-from incidence.data.hypergraphs import (
-    HypergraphTables,
-    find_hypergraph,
-    from_hypergraph_tables,
-)
+from incidence.data.hypergraph_tables import HypergraphTables, find_hypergraph
+from incidence.data.hypergraphs import from_hypergraph_tables
 from incidence.data.molecule_files import (
     find_smiles,
     has_smiles_name,

@@ -24,6 +24,7 @@ __all__ = ["HifTables", "read_hif", "read_hif_tables", "write_hif"]
 _TYPES = {"undirected": "{i ...}", "asc": "{i ...}", "directed": "{i ...} {j ...}"}
 _PAIRS = "i e:edge"
 _GZIP = b"\x1f\x8b"
+_OUR_METADATA = ("attrs", "pattern", "types")
 
 _WORDS = {"dict": "an object", "list": "a list", "str": "a text"}
 
@@ -31,19 +32,25 @@ T = TypeVar("T")
 
 
 class HifTables(NamedTuple):
-    """What a HIF file says, as texts by column; lists are left out.
+    """What a HIF file says, as texts by column.
+
+    A list of numbers that is as long in every record becomes a column for each number, such as
+    `features[0]`. Other lists, and objects, are left out.
 
     Attributes:
         nodes: A column `node` with the names, then one for each attribute.
         edges: A column `edge` with the names, then one for each attribute.
         incidences: Columns `node` and `edge`, then one for each attribute, such as `weight`.
-        metadata: What the file says of the whole hypergraph.
+        metadata: What the file says of the whole hypergraph: texts and numbers of `metadata`, and
+            of `attrs` in it.
+        left_out: A sentence for each attribute that is left out.
     """
 
     nodes: dict[str, list[str]]
     edges: dict[str, list[str]]
     incidences: dict[str, list[str]]
     metadata: dict[str, str]
+    left_out: tuple[str, ...] = ()
 
 
 def read_hif_tables(path: Any) -> HifTables:
@@ -67,25 +74,86 @@ def read_hif_tables(path: Any) -> HifTables:
     for record in incidences:
         nodes.setdefault(record["node"], {})
         edges.setdefault(record["edge"], {})
-    rows = [
-        {**_texts(one, path), "node": str(one["node"]), "edge": str(one["edge"])}
-        for one in incidences
-    ]
-    metadata = _part(content, "metadata", dict, path)
-    plain = {str(key): _text(value) for key, value in metadata.items() if _is_plain(value)}
+    of_nodes, of_edges, of_pairs, of_whole = (
+        _plain_records(some)
+        for some in (
+            [_attributes(one, path) for one in nodes.values()],
+            [_attributes(one, path) for one in edges.values()],
+            [_attributes(one, path) for one in incidences],
+            [_attributes_of_whole(content, path)],
+        )
+    )
+    pairs = [{"node": str(one["node"]), "edge": str(one["edge"])} for one in incidences]
+    parts = {"nodes": of_nodes, "edges": of_edges, "incidences": of_pairs, "metadata": of_whole}
     return HifTables(
-        _columns("node", {str(key): _texts(one, path) for key, one in nodes.items()}),
-        _columns("edge", {str(key): _texts(one, path) for key, one in edges.items()}),
-        _by_column(["node", "edge"], rows),
-        plain,
+        _by_column(["node"], _named([{"node": str(key)} for key in nodes], of_nodes.rows)),
+        _by_column(["edge"], _named([{"edge": str(key)} for key in edges], of_edges.rows)),
+        _by_column(["node", "edge"], _named(pairs, of_pairs.rows)),
+        of_whole.rows[0],
+        tuple(
+            f"the attribute `{name}` of {part} has lists or objects, and is left out."
+            for part, found in parts.items()
+            for name in found.left_out
+        ),
     )
 
 
-def _texts(record: dict[str, Any], path: Path) -> dict[str, str]:
-    """The attributes of a record, and its weight, as text."""
+def _attributes(record: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The attributes of a record, and its weight."""
     attributes = {"weight": record["weight"]} if "weight" in record else {}
-    attributes |= _part(record, "attrs", dict, path)
-    return {str(key): _text(value) for key, value in attributes.items() if _is_plain(value)}
+    return attributes | _part(record, "attrs", dict, path)
+
+
+def _attributes_of_whole(content: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The metadata without what `write_hif` wrote for `read_hif`."""
+    metadata = dict(_part(content, "metadata", dict, path))
+    metadata |= _part(metadata, "attrs", dict, path)
+    return {key: value for key, value in metadata.items() if key not in _OUR_METADATA}
+
+
+class _PlainRecords(NamedTuple):
+    """Records as texts, and the names of the attributes that are none."""
+
+    rows: list[dict[str, str]]
+    left_out: list[str]
+
+
+def _plain_records(records: list[dict[str, Any]]) -> _PlainRecords:
+    widths: dict[str, set[int]] = {}
+    for record in records:
+        for name, value in record.items():
+            if value is not None:
+                widths.setdefault(name, set()).add(_width(value))
+    left_out = [name for name, some in widths.items() if len(some) > 1 or -1 in some]
+    rows = [
+        {
+            column: text
+            for name, value in record.items()
+            if name not in left_out
+            for column, text in _plain_columns(str(name), value)
+        }
+        for record in records
+    ]
+    return _PlainRecords(rows, left_out)
+
+
+def _width(value: object) -> int:
+    """How many numbers a list has; 0 for a text or number, -1 for what is no column."""
+    if _is_plain(value):
+        return 0
+    is_row = isinstance(value, list) and value and all(map(_is_number, value))
+    return len(value) if is_row and isinstance(value, list) else -1
+
+
+def _plain_columns(name: str, value: Any) -> list[tuple[str, str]]:
+    if isinstance(value, list):
+        return [(f"{name}[{k}]", _text(one)) for k, one in enumerate(value)]
+    return [(name, _text(value))]
+
+
+def _named(names: list[dict[str, str]], rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Records with their names first, which win over attributes that are called alike."""
+    return [{**name, **row, **name} for name, row in zip(names, rows, strict=True)]
 
 
 def _is_plain(value: object) -> bool:
@@ -94,11 +162,6 @@ def _is_plain(value: object) -> bool:
 
 def _text(value: object) -> str:
     return "" if value is None else str(value)
-
-
-def _columns(key: str, records: dict[str, dict[str, str]]) -> dict[str, list[str]]:
-    """Records by name as columns, the names first."""
-    return _by_column([key], [{**one, key: name} for name, one in records.items()])
 
 
 def _by_column(first: list[str], rows: list[dict[str, str]]) -> dict[str, list[str]]:
@@ -249,8 +312,7 @@ def _numbers(record: dict[str, Any], path: Path) -> dict[str, list[float]]:
     """The numbers of a record by name: its weight, and numbers or lists of them among its
     attributes.
     """
-    attributes = {"weight": record["weight"]} if "weight" in record else {}
-    attributes |= _part(record, "attrs", dict, path)
+    attributes = _attributes(record, path)
     rows = {name: x if isinstance(x, list) else [x] for name, x in attributes.items()}
     return {name: row for name, row in rows.items() if row and all(map(_is_number, row))}
 
