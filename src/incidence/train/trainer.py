@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from math import cos, inf, pi
 from pathlib import Path
@@ -16,6 +17,7 @@ import torch.distributed as dist
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+from lightning.pytorch.profilers import PassThroughProfiler
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from tqdm import tqdm
@@ -56,6 +58,7 @@ def new_trainer(experiment: Experiment, folder: RunFolder, callbacks: list[Callb
             callbacks=[*callbacks, *_watchers(experiment, folder)],
             logger=_loggers(config.logger, folder) if is_first() else False,
             plugins=[AtomicCheckpointIO()],
+            profiler=NoProfiler(),
             default_root_dir=folder.path,
             limit_val_batches=1.0 if experiment.parts.validation else 0,
             num_sanity_val_steps=0,
@@ -68,6 +71,16 @@ def new_trainer(experiment: Experiment, folder: RunFolder, callbacks: list[Callb
         if isinstance(error, IncidenceError):
             raise
         raise IncidenceError(f"Lightning does not take these options: {error}") from error
+
+
+class NoProfiler(PassThroughProfiler):
+    """Measures nothing, in less time: Lightning makes a new context for each of 40 hooks a step."""
+
+    _nothing = nullcontext()
+
+    def profile(self, action_name: str) -> AbstractContextManager[None]:  # type: ignore[override]
+        """Return a context that does nothing."""
+        return self._nothing
 
 
 def _watchers(experiment: Experiment, folder: RunFolder) -> Iterator[Callback]:
@@ -356,6 +369,19 @@ class Training(pl.LightningModule):
             self.watched = "train_loss"
         is_higher_better = self.watched.removeprefix("validation_") in HIGHER
         self.plateau = Plateau(self.config.plateau_patience, is_higher_better)
+        # the sum of the losses of the epoch, and the number of their targets
+        self._epoch_sums = torch.zeros(2)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute.
+
+        Lightning sets the name of its present hook 60 times a step, and the checks of torch for
+        parameters take long.
+        """
+        if isinstance(value, str | None) and name in self.__dict__:
+            self.__dict__[name] = value
+        else:
+            super().__setattr__(name, value)
 
     @property
     def result(self) -> Predictor:
@@ -372,8 +398,16 @@ class Training(pl.LightningModule):
         if "plateau" in checkpoint:
             self.plateau.load(checkpoint["plateau"])
 
-    @torch.no_grad()
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Move the averaged weights; log the loss after the last step, as each log takes long."""
+        self._move_averages()
+        if batch_idx + 1 == self.trainer.num_training_batches:
+            total, known = self._epoch_sums
+            mean = total / known.clamp(min=1)
+            self.log("train_loss", mean, batch_size=1, on_step=False, on_epoch=True)
+
+    @torch.no_grad()
+    def _move_averages(self) -> None:
         """Move the averaged weights; quickly at first, as they start at random weights."""
         if self.averaged is None:
             return
@@ -417,6 +451,13 @@ class Training(pl.LightningModule):
     def on_train_epoch_start(self) -> None:
         """Seed the epoch by its number, so that an epoch that is done again is the same."""
         torch.manual_seed(seed_of(self.config.seed, self.current_epoch, self.global_rank))
+        self._epoch_sums = torch.zeros(2, device=self.device)
+
+    def transfer_batch_to_device(
+        self, batch: Example, device: torch.device, dataloader_idx: int
+    ) -> Example:
+        """Return the batch on a device."""
+        return batch if batch.structure.device == device else batch.to(device)
 
     def training_step(self, batch: Example, _: int) -> Tensor:
         """Return a loss whose mean over the processes is the loss of their batches as one."""
@@ -426,10 +467,23 @@ class Training(pl.LightningModule):
             dist.all_reduce(sums)
         if not torch.isfinite(sums[0]):  # in all processes at once: none waits for another
             self._refuse(f"the loss is {float(sums[0])}")
-        known = sums[1].clamp(min=1)
-        # of all processes already
-        self.log("train_loss", sums[0] / known, batch_size=int(known), on_step=False, on_epoch=True)
-        return total * self.trainer.world_size / known
+        self._epoch_sums = self._epoch_sums + sums  # of all processes already
+        return total * self.trainer.world_size / sums[1].clamp(min=1)
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: Any,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip the gradients where their norm is too large; one norm of all is quickly computed."""
+        if not gradient_clip_val:
+            return
+        weights = optimizer.param_groups[0]["params"]
+        grads = [p.grad.reshape(-1) for p in weights if p.grad is not None]
+        if not grads or torch.cat(grads).norm() <= gradient_clip_val:
+            return
+        super().configure_gradient_clipping(optimizer, gradient_clip_val, gradient_clip_algorithm)
 
     def on_train_epoch_end(self) -> None:
         """Check the weights before they are saved: no loss has shown the last step yet."""
