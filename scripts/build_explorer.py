@@ -1,7 +1,7 @@
 """Build the explorer, a page that needs no server but one for files: python
 scripts/build_explorer.py OUTPUT.
 
-The output has the page (docs/explorer), the colours of the library, the modules that run in the
+The output has the pages (docs/explorer), the colours of the library, the modules that run in the
 browser, prepared answers for the examples, and Pyodide. npm fetches Pyodide, which is never
 committed. Without npm the page still shows the examples, and says so.
 """
@@ -50,6 +50,28 @@ EXAMPLES = {
     "{i j} * {i j} -> {i j}": "Products of edges",
 }
 
+NODES = "i, {i j} -> i, {i j}"
+TRIANGLES = "i, {i j}, {i j k} -> i, {i j}, {i j k}"
+HEXAGON = "0-1-2-3-4-5-0", "0-1-2-0 3-4-5-3"
+TREES = "0-1-2-3-4-5 2-6", "0-1-2-3-4-5 1-6"
+MOLECULES = "0-1-2-3-4-5-6-7-8-9-0 0-5", "0-1-2-3-4-0 5-6-7-8-9-5 0-5"
+ROOK = (
+    "0-1-2-3-0-2 1-3 4-5-6-7-4-6 5-7 8-9-10-11-8-10 9-11 12-13-14-15-12-14 13-15"
+    " 0-4-8-12-0-8 4-12 1-5-9-13-1-9 5-13 2-6-10-14-2-10 6-14 3-7-11-15-3-11 7-15",
+    "0-1-2-3-0 4-5-6-7-4 8-9-10-11-8 12-13-14-15-12"
+    " 0-4-8-12-0 1-5-9-13-1 2-6-10-14-2 3-7-11-15-3"
+    " 0-5-10-15-0 1-6-11-12-1 2-7-8-13-2 3-4-9-14-3",
+)
+PAIRS = {
+    "Hexagon, two triangles": (NODES, HEXAGON),
+    "… with triangles": (TRIANGLES, HEXAGON),
+    "Two trees": (NODES, TREES),
+    "Decalin, bicyclopentyl": (NODES, MOLECULES),
+    "… as triples": ("i j k -> i j k", MOLECULES),
+    "Rook, Shrikhande": (TRIANGLES, ROOK),
+    "… with cliques of 4": ("i, {i j}, {i j k l} -> i, {i j}, {i j k l}", ROOK),
+}
+
 
 def build(output: Path, with_python: bool = True) -> bool:
     """Write the page to a folder; return whether Python is part of it."""
@@ -58,10 +80,11 @@ def build(output: Path, with_python: bool = True) -> bool:
         shutil.copyfile(file, output / file.name)
     (output / "theme.css").write_text(css(), encoding="utf-8")
     examples = [_example(output, number, text) for number, text in enumerate(EXAMPLES)]
+    pairs = [_pair(output, number, title) for number, title in enumerate(PAIRS)]
     has_python = with_python and _bring_pyodide(output / "pyodide")
     if has_python:
         _pack(output / "incidence.zip")
-    site = {"python": VERSION if has_python else None, "examples": examples}
+    site = {"python": VERSION if has_python else None, "examples": examples, "pairs": pairs}
     (output / "site.json").write_text(json.dumps(site, ensure_ascii=False), encoding="utf-8")
     return has_python
 
@@ -74,6 +97,15 @@ def _example(output: Path, number: int, text: str) -> dict[str, str]:
     name = f"example-{number}.json"
     (output / name).write_text(f"{{{answers}}}", encoding="utf-8")
     return {"title": EXAMPLES[text], "text": text, "file": name}
+
+
+def _pair(output: Path, number: int, title: str) -> dict[str, str]:
+    """Write the answer about two graphs."""
+    text, (one, other) = PAIRS[title]
+    request = json.dumps(["colours", text, 1, one, other], separators=(",", ":"))
+    name = f"pair-{number}.json"
+    (output / name).write_text(f"{{{json.dumps(request)}:{reply(request)}}}", encoding="utf-8")
+    return {"title": title, "map": text, "one": one, "other": other, "file": name}
 
 
 def modules() -> dict[str, Path]:

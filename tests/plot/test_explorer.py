@@ -215,6 +215,12 @@ def test_the_page_is_built_without_npm_and_has_all_answers_of_its_examples(tmp_p
         answers = json.loads((tmp_path / example["file"]).read_text())
         assert list(answers) == list(explorer.requests(example["text"]))
         assert not any("error" in answer for answer in answers.values())
+    told = []
+    for pair in site["pairs"]:
+        [(request, answer)] = json.loads((tmp_path / pair["file"]).read_text()).items()
+        assert json.loads(request) == ["colours", pair["map"], 1, pair["one"], pair["other"]]
+        told.append(answer["first"] is not None)
+    assert told == [False, True, True, False, True, False, True]
 
 
 def test_an_archive_that_is_not_pyodide_is_refused(tmp_path):

@@ -22,6 +22,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.algebra.products import ProductText
 from incidence.errors import IncidenceError, TooLargeError
 from incidence.plot.diagrams import nodes_heading, pair_heading
+from incidence.plot.explorer_colours import colours_of_pair
 from incidence.plot.orbit_pictures import facts, one_entry
 from incidence.plot.scene import Mark, Scene, to_svg
 from incidence.plot.theme import DARK, LIGHT, Theme
@@ -369,4 +370,5 @@ _ANSWERS: dict[str, Callable[..., Any]] = {
     "operations": _operations,
     "entries": _entries,
     "terms": _terms,
+    "colours": colours_of_pair,
 }
