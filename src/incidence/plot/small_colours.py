@@ -78,7 +78,7 @@ def colour_rounds(m: EquivariantMap, graphs: Sequence[SmallGraph]) -> list[State
         [[0, 0, 0, 0], [0, 2, 2, 0]]
     """
     tensors = tensors_of(m)
-    sides = [_side(m, tensors, graph) for graph in graphs]
+    sides = [_read_of(m, tensors, graph) for graph in graphs]
     states = [_split([[0] * len(side.start) for side in sides], [side.start for side in sides])]
     while True:
         sums: dict[object, int] = {}
@@ -108,7 +108,7 @@ def _split(state: State, values: Sequence[Sequence[object]]) -> State:
 
 
 @dataclass(frozen=True)
-class _Side:
+class _ReadGraph:
     """One graph: what its entries read.
 
     Attributes:
@@ -138,7 +138,7 @@ class _Side:
         ]
 
 
-def _side(m: EquivariantMap, tensors: Sequence[Pattern], graph: SmallGraph) -> _Side:
+def _read_of(m: EquivariantMap, tensors: Sequence[Pattern], graph: SmallGraph) -> _ReadGraph:
     """List the entries on a graph, and what they read."""
     entries = [((t, e.orbit), e) for t, p in enumerate(tensors) for e in entries_on(graph, p)]
     writers: dict[Place, list[tuple[Place, Matrix]]] = {}
@@ -167,7 +167,7 @@ def _side(m: EquivariantMap, tensors: Sequence[Pattern], graph: SmallGraph) -> _
         keys = [_keys(source, a, entry.sets) for source, a in writers.get(place, ())]
         reads.append([[numbers[key] for key in own if key in numbers] for own in keys])
     start = [(place, adjacent_pairs(graph, entry)) for place, entry in entries]
-    return _Side(start, list(bags.values()), reads)
+    return _ReadGraph(start, list(bags.values()), reads)
 
 
 def _keys(source: Place, overlap: Matrix, sets: NodeSets) -> Iterator[Key]:
