@@ -3,7 +3,7 @@ DATA`.
 
 Nothing is trained, and no weights are drawn. For every preset, networks of any depth with its
 tensors and products see each of the 400 pairs of graphs. The output is a table in Markdown, with a
-row for each preset, and a line in JSON for each on the way.
+row for each preset, and a line in JSON for each group of pairs on the way.
 """
 
 from __future__ import annotations
@@ -132,8 +132,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
             continue
         limit = min(kind.most_nodes, given.most_nodes)
         kind = replace(kind, most_nodes=limit)
-        results[name] = {group: measured(kind, own) for group, own in pairs.items()}
-        print(json.dumps({"kind": name, **results[name]}), file=sys.stderr, flush=True)
+        results[name] = {}
+        for group, own in pairs.items():
+            results[name][group] = line = measured(kind, own)
+            print(json.dumps({"kind": name, "group": group, **line}), file=sys.stderr, flush=True)
     print(table(results))
     return results
 

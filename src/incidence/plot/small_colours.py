@@ -18,7 +18,7 @@ from incidence.algebra.overlap import Matrix
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, TooLargeError
 from incidence.plot.small_graphs import SmallGraph, adjacent_pairs, entries_on
-from incidence.plot.weights import NodeSets
+from incidence.plot.weights import Entry, NodeSets
 
 __all__ = ["State", "colour_rounds", "tensors_of"]
 
@@ -30,6 +30,9 @@ Place = tuple[int, int]
 
 Key = tuple[Place, tuple[frozenset[int], ...]]
 """Some nodes of every class of an orbit."""
+
+Writers = dict[Place, list[tuple[Place, Matrix]]]
+"""For every orbit that is written, the orbits that are read, with the overlaps."""
 
 State = list[list[int]]
 """The colours of all entries, graph by graph."""
@@ -141,26 +144,14 @@ class _ReadGraph:
 def _read_of(m: EquivariantMap, tensors: Sequence[Pattern], graph: SmallGraph) -> _ReadGraph:
     """List the entries on a graph, and what they read."""
     entries = [((t, e.orbit), e) for t, p in enumerate(tensors) for e in entries_on(graph, p)]
-    writers: dict[Place, list[tuple[Place, Matrix]]] = {}
-    matched: dict[Place, set[tuple[int, ...]]] = {}
-    for operation in m.operations:
-        source, target = (
-            (tensors.index(side[where.tensor]), where.number)
-            for side, where in ((m.inputs, operation.source), (m.outputs, operation.target))
-        )
-        writers.setdefault(target, []).append((source, operation.overlap))
-        matched.setdefault(source, set()).add(tuple(map(sum, operation.overlap)))
-    sums = sum(_num_ways(a, e.sets) for place, e in entries for _, a in writers.get(place, ()))
-    if sums > _MOST_SUMS:
+    writers = _writers(m, tensors)
+    num_sums = sum(_num_ways(a, e.sets) for place, e in entries for _, a in writers.get(place, ()))
+    if num_sums > _MOST_SUMS:
         raise TooLargeError(
-            f"`{m}` adds up {sums:,} times in a layer on a graph of {len(graph.names)} nodes; the"
-            f" limit is {_MOST_SUMS:,} here. Take a smaller graph, or inc.expressivity."
+            f"`{m}` adds up {num_sums:,} times in a layer on a graph of {len(graph.names)} nodes;"
+            f" the limit is {_MOST_SUMS:,} here. Take a smaller graph, or inc.expressivity."
         )
-    bags: dict[Key, list[int]] = {}
-    for row, (place, entry) in enumerate(entries):
-        for sizes in matched.get(place, ()):
-            for chosen in product(*map(combinations, entry.sets, sizes)):
-                bags.setdefault((place, tuple(map(frozenset, chosen))), []).append(row)
+    bags = _bags(entries, writers)
     numbers = {key: number for number, key in enumerate(bags)}
     reads = []
     for place, entry in entries:
@@ -168,6 +159,30 @@ def _read_of(m: EquivariantMap, tensors: Sequence[Pattern], graph: SmallGraph) -
         reads.append([[numbers[key] for key in own if key in numbers] for own in keys])
     start = [(place, adjacent_pairs(graph, entry)) for place, entry in entries]
     return _ReadGraph(start, list(bags.values()), reads)
+
+
+def _writers(m: EquivariantMap, tensors: Sequence[Pattern]) -> Writers:
+    """The operations that write every orbit."""
+    writers: Writers = {}
+    for operation in m.operations:
+        source, target = operation.source, operation.target
+        read = tensors.index(m.inputs[source.tensor]), source.number
+        written = tensors.index(m.outputs[target.tensor]), target.number
+        writers.setdefault(written, []).append((read, operation.overlap))
+    return writers
+
+
+def _bags(entries: Sequence[tuple[Place, Entry]], writers: Writers) -> dict[Key, list[int]]:
+    """The rows of the entries that have some nodes in some classes, as operations match them."""
+    matched: dict[Place, set[tuple[int, ...]]] = {}  # how many nodes of every class
+    for source, overlap in (one for own in writers.values() for one in own):
+        matched.setdefault(source, set()).add(tuple(map(sum, overlap)))
+    bags: dict[Key, list[int]] = {}
+    for row, (place, entry) in enumerate(entries):
+        for sizes in matched.get(place, ()):
+            for chosen in product(*map(combinations, entry.sets, sizes)):
+                bags.setdefault((place, tuple(map(frozenset, chosen))), []).append(row)
+    return bags
 
 
 def _keys(source: Place, overlap: Matrix, sets: NodeSets) -> Iterator[Key]:
