@@ -313,6 +313,46 @@ def test_the_weights_of_the_best_epoch_are_kept(numbers, tmp_path):
     assert best < float(rows(tmp_path / "run" / "history.csv")[-1]["validation_rmse"])
 
 
+def graphs_in_parts() -> inc.data.DataSet:
+    every = torch.arange(24)
+    data = load(graphs(24))
+    split = Split(every[:16], every[16:20], every[20:])
+    return replace(data, splits=(split,), has_drawn_parts=False)
+
+
+def molecules_in_parts() -> inc.data.DataSet:
+    sizes = [1 + k % 12 for k in range(24)]
+    columns = {"smiles": ["C" * n for n in sizes], "y": [(n * n) % 7 for n in sizes]}
+    frame = pandas.DataFrame({**columns, "split": ["train"] * 16 + ["val"] * 4 + ["test"] * 4})
+    return load(frame, target="y")
+
+
+@pytest.mark.parametrize("make", [graphs_in_parts, molecules_in_parts])
+def test_a_validation_part_that_the_data_gives_chooses_the_epoch_and_the_report_says_which(
+    make, tmp_path
+):
+    options = {key: value for key, value in WATCHED.items() if key not in ("keep", "model")}
+    data = make()
+    run = train({**options, "out": str(tmp_path / "run")}, data)
+    scores = [row["validation_rmse"] for row in run.history]
+    assert run.experiment.config.keep == "best"
+    assert run.saved_epoch == 1 + scores.index(min(scores)) < len(scores)
+    # the scores of epochs have the precision of training
+    measured = run.evaluation.parts["validation"].metrics["rmse"]
+    assert measured == pytest.approx(min(scores), rel=1e-4)
+    said = f"The weights are those of epoch {run.saved_epoch} of 6, which has the best rmse on the"
+    assert said in finish(run)
+    assert said in run.folder.report.read_text()
+
+
+def test_without_a_validation_part_of_the_data_the_last_epoch_is_saved(tmp_path):
+    data = replace(graphs_in_parts(), has_drawn_parts=True)
+    options = {key: value for key, value in WATCHED.items() if key != "keep"}
+    run = train({**options, "epochs": 2, "out": str(tmp_path / "run")}, data)
+    assert (run.experiment.config.keep, run.saved_epoch) == ("last", 2)
+    assert "The weights are those" not in finish(run)
+
+
 def _flat(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets the validation get worse in every epoch."""
     monkeypatch.setattr(

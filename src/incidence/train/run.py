@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import isnan, nan
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from incidence.train.evaluate import evaluate
 from incidence.train.evaluation import Evaluation, describe_baseline
 from incidence.train.launch import is_first, is_restarted, started_processes
 from incidence.train.members import assert_one_process, train_members
+from incidence.train.metrics import HIGHER, watched_metric
 from incidence.train.model_spec import in_one_line
 from incidence.train.prepare import Experiment, load_for, new_predictor, prepare
 from incidence.train.run_folder import RunFolder, read_history, read_json, write
@@ -76,6 +78,21 @@ class Run:
     history: list[dict[str, float]]
 
     _repr_html_ = html_of
+
+    @property
+    def saved_epoch(self) -> int:
+        """The epoch whose weights are saved, from 1: the last, or the best on the validation part.
+
+        Of several equal epochs it is the first. Members of an ensemble have epochs of their own.
+        """
+        data = self.experiment.data
+        metric = watched_metric(data.task, data.metric)
+        sign = -1.0 if metric in HIGHER else 1.0
+        scores = [sign * row.get(f"validation_{metric}", nan) for row in self.history]
+        known = [score for score in scores if not isnan(score)]
+        if self.experiment.config.keep != "best" or not known:
+            return len(self.history)
+        return 1 + scores.index(min(known))
 
     def __repr__(self) -> str:
         """Return the folder, and how well the network does."""

@@ -35,12 +35,21 @@ from incidence.files import disk_trouble
 from incidence.plot.figures import MOST_COUNTED, MOST_CURVES, cut
 from incidence.plot.theme import DARK, LIGHT, Theme
 from incidence.train.evaluation import PARTS, Evaluation, describe_baseline
-from incidence.train.metrics import HIGHER, format_metric
+from incidence.train.metrics import HIGHER, format_metric, watched_metric
 from incidence.train.report.example_gallery import gallery
 from incidence.train.run import Run
 from incidence.train.run_folder import read_json, write
 
-__all__ = ["Headline", "figures_of", "finish", "headline", "page_text", "summary", "themed"]
+__all__ = [
+    "Headline",
+    "figures_of",
+    "finish",
+    "headline",
+    "page_text",
+    "saved_weights",
+    "summary",
+    "themed",
+]
 
 _WORDS = ("self", "boundary", "adjacency", "global")
 _MOST_LISTED = 60  # operations of a layer
@@ -85,7 +94,8 @@ def finish(run: Run, is_json: bool = False) -> str:
 def summary(run: Run) -> str:
     """Return the result in a few lines: the main metric, a plot, files, and what to try next."""
     evaluation, scored = run.evaluation, run.evaluation.scored
-    lines = [evaluation.line(), *evaluation.cautions(), *evaluation.notes(), ""]
+    lines = [evaluation.line(), *evaluation.cautions(), *evaluation.notes()]
+    lines += [text for text in (saved_weights(run),) if text] + [""]
     if evaluation.task.kind == "regression":
         measured = scored.target.reshape(scored.predicted.shape)[:, 0].tolist()
         predicted = scored.predicted[:, 0].tolist()
@@ -102,6 +112,20 @@ def summary(run: Run) -> str:
     except UnicodeEncodeError:  # the terminal cannot show the plot
         return plot.plain(text).encode(encoding, "replace").decode(encoding)
     return text
+
+
+def saved_weights(run: Run) -> str:
+    """Return which epoch is the best on the validation part, if its weights are saved."""
+    config, data = run.experiment.config, run.experiment.data
+    if config.keep != "best" or config.ensemble > 1 or not run.history:
+        return ""
+    metric = watched_metric(data.task, data.metric)
+    row = run.history[run.saved_epoch - 1]
+    value = format_metric(row.get(f"validation_{metric}", nan), metric)
+    return (
+        f"The weights are those of epoch {run.saved_epoch} of {len(run.history)}, which has the"
+        f" best {metric} on the validation part: {value}."
+    )
 
 
 def _next_commands(run: Run) -> list[str]:
@@ -167,6 +191,7 @@ def page_text(run: Run, figures: Mapping[str, Any]) -> str:
         dark=_colours(DARK),
         headline=headline(run),
         experiment=run.experiment,
+        saved_weights=saved_weights(run),
         evaluation=run.evaluation,
         metrics=metrics,
         command=" && ".join(shlex.join(map(str, words)) for words in commands),
