@@ -387,6 +387,7 @@ _COMMANDS: dict[str, tuple[str, _AddFlags]] = {
         lambda command: None,
     ),
     "train": ("train a network", _training("train")),
+    "prepare": ("read and lift data once, into shards", _training("prepare")),
     "predict": ("predict with a trained network", _training("predict")),
     "evaluate": ("measure a trained network", _training("evaluate")),
     "compare": ("compare runs", _training("compare")),

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from incidence.data.dates import times_of
+from incidence.data.shards import ShardedExamples
 from incidence.data.splitting import (
     TENTH,
     Split,
@@ -70,6 +71,13 @@ class Task:
         assert target is not None  # `checked` has refused such examples
         return target
 
+    def rows_of_all(self, examples: Sequence[Example]) -> list[Tensor]:
+        """Return the targets of many examples, in order; a tensor may have those of several."""
+        if isinstance(examples, ShardedExamples) and not self.at:
+            return [examples.whole_targets()]
+        rows = [self.rows(example) for example in examples]
+        return rows if self.at else [torch.stack(rows)]
+
     def is_known(self, target: Tensor) -> Tensor:
         """Return where the target is not missing."""
         return target >= 0 if self.kind == "classification" else ~target.isnan()
@@ -100,11 +108,11 @@ def as_kind(task: str | None) -> Kind | None:
 
 
 class Parts(NamedTuple):
-    """The three parts of a data set, each a list of examples; a part may be empty."""
+    """The three parts of a data set, each a sequence of examples; a part may be empty."""
 
-    train: list[Example]
-    validation: list[Example]
-    test: list[Example]
+    train: Sequence[Example]
+    validation: Sequence[Example]
+    test: Sequence[Example]
 
     def __repr__(self) -> str:
         """Return the sizes of the parts."""
@@ -313,12 +321,12 @@ class DataSet:
     def _classes(self) -> Tensor:
         """Return the class of every row, [rows]; zeros where the task has no classes of rows."""
         if self.task.kind == "classification" and (not self.task.at or self.is_transductive):
-            return torch.cat([self.task.rows(example).reshape(-1) for example in self.examples])
+            return torch.cat([y.reshape(-1) for y in self.task.rows_of_all(self.examples)])
         return torch.zeros(self.num_rows, dtype=torch.long)
 
     def _rows_with_target(self) -> Tensor:
-        known = [self.task.is_known(self.task.rows(example)) for example in self.examples]
-        if self.is_transductive:
+        known = [self.task.is_known(y) for y in self.task.rows_of_all(self.examples)]
+        if self.is_transductive or not self.task.at:
             has_target = known[0].reshape(self.num_rows, -1).any(1)  # (rows,)
         else:
             has_target = torch.stack([one.any() for one in known])  # (rows,)
@@ -332,7 +340,8 @@ class DataSet:
     def parts(self, split: Split | int = 0) -> Parts:
         """Return the examples of the three parts of a split, or of the split of that number.
 
-        They are packed together, so that the plans of all of them are made once.
+        Those of a prepared folder are read when they are needed. Others are packed together, so
+        that the plans of all of them are made once.
         """
         split = self.split(split) if isinstance(split, int) else split
         if self.completion is not None:
@@ -340,6 +349,8 @@ class DataSet:
         if self.is_transductive:
             [example] = self.examples
             return Parts(*([self.task.only(example, rows)] if len(rows) else [] for rows in split))
+        if isinstance(self.examples, ShardedExamples):
+            return Parts(*map(self.examples.take, split))
         packed = pack(list(self.examples))
         return Parts(*([packed[k] for k in rows.tolist()] for rows in split))
 
@@ -353,7 +364,7 @@ class DataSet:
         is_left[torch.cat(list(split))] = False
         return is_left.nonzero()[:, 0]
 
-    def rest(self, split: Split) -> list[Example]:
+    def rest(self, split: Split) -> Sequence[Example]:
         """Return the examples of the rows that belong to no part."""
         rows = self.others(split)
         if not len(rows):
@@ -362,6 +373,8 @@ class DataSet:
             return [self.completion.rest(split, rows)]
         if self.is_transductive:
             return [self.task.only(self.examples[0], rows)]
+        if isinstance(self.examples, ShardedExamples):
+            return self.examples.take(rows)
         return [self.examples[k] for k in rows.tolist()]
 
     @property

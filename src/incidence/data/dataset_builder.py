@@ -17,6 +17,7 @@ from torch import Tensor
 from incidence.data.columns import choose_targets, read_parts, read_targets, target_names
 from incidence.data.dataset import METRICS, DataSet, Kind, Record, Task, as_kind
 from incidence.data.default_features import PLAN, plan_features, with_planned
+from incidence.data.shards import ShardedExamples
 from incidence.data.splitting import Split, splits_of
 from incidence.data.tables import TextTable
 from incidence.errors import IncidenceError, shown
@@ -438,6 +439,8 @@ def checked(data: DataSet) -> DataSet:
     Raises:
         IncidenceError: Features are not finite or not alike, or targets or parts do not fit.
     """
+    if isinstance(data.examples, ShardedExamples):
+        return data  # checked before the shards were written
     examples, task = list(data.examples), data.task
     if not examples:
         raise IncidenceError(f"the data set {data.name!r} needs examples.")

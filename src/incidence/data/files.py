@@ -51,6 +51,7 @@ from incidence.data.mesh_labels import find_labelled, from_labelled_meshes
 from incidence.data.meshes import read_meshes
 from incidence.data.molecule_files import FORMATS, find_smiles, read_molecules
 from incidence.data.npz_files import from_arrays, has_arrays, read_examples
+from incidence.data.prepared import is_prepared, load_prepared
 from incidence.data.table_kinds import beside, from_tables, read_any
 from incidence.data.tables import SUFFIXES, TextTable, is_table, join_parts, read_table
 from incidence.errors import IncidenceError, shown
@@ -437,6 +438,7 @@ _LAYOUTS: tuple[
     (lambda path, request: "task_table" in request.options, _read_database),
     (lambda path, _: path.is_file() and is_database(path), _refuse_database),
     (lambda path, _: (path / TARGETS).is_file(), _read_listed_files),
+    (lambda path, _: is_prepared(path), load_prepared),
     (lambda path, _: path.suffix.lower() == ".npz" and has_arrays(path), from_arrays),
     (lambda path, _: bool(find_labelled(path)), _read_labelled_meshes),
     (_is_saved_examples, _read_saved_examples),

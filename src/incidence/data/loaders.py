@@ -10,6 +10,7 @@ import torch.utils.data
 
 from incidence.data.dataset import DataSet
 from incidence.data.pyg import MASKS, graphs_of, is_pyg, unpacked
+from incidence.data.shards import ShardedExamples
 from incidence.errors import IncidenceError
 from incidence.structure.arguments import as_nodes
 from incidence.structure.collate import collate, pack, uncollate
@@ -24,7 +25,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     """A loader of torch that collates examples, structures or graphs of PyG into batches.
 
     Everything is read and packed once, so that a batch, with the plans of the layers, is made of
-    ranges of it.
+    ranges of it. Examples of a prepared folder are read for each batch instead.
 
     Args:
         examples: A list of examples, structures or graphs of PyG; a data set of PyG; a part of them
@@ -47,6 +48,11 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     def __init__(
         self, examples: Any, batch_size: int = 1, shuffle: bool = False, **options: Any
     ) -> None:
+        options = {"collate_fn": collate, **options}
+        sharded = examples.examples if isinstance(examples, DataSet) else examples
+        if isinstance(sharded, ShardedExamples):
+            super().__init__(sharded, batch_size, shuffle, **options)  # type: ignore[arg-type]
+            return
         items = _items(unpacked(examples))
         wrong = next((one for one in items if not isinstance(one, (Example, Structure))), None)
         if wrong is not None or not items:
@@ -60,7 +66,6 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             for item in items
             for one in (uncollate(item) if item.num_structures > 1 else [item])
         ]
-        options = {"collate_fn": collate, **options}
         super().__init__(pack(single), batch_size, shuffle, **options)  # type: ignore[arg-type]
 
 

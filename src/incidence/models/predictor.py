@@ -4,8 +4,9 @@ values in their units.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,38 @@ _PROBABILITIES: dict[str, Callable[[Tensor], Tensor]] = {
     "multilabel": torch.sigmoid,
 }
 """From scores to probabilities, by kind."""
+
+
+_TOGETHER = 8192  # examples whose features are joined at once
+
+
+class _Moments(NamedTuple):
+    """What is known of the columns of some rows, in double precision, (columns,) each.
+
+    Attributes:
+        count: How many numbers there are, without those that are missing.
+        mean: Their mean; 0 for values with a sign, which are not shifted.
+        squares: The sum of the squares of their distances to the mean.
+    """
+
+    count: Tensor
+    mean: Tensor
+    squares: Tensor
+
+    @staticmethod
+    def of(rows: Tensor, is_signed: bool) -> _Moments:
+        rows = rows.double()
+        mean = rows.nanmean(0).nan_to_num()
+        if is_signed:
+            mean = torch.zeros_like(mean)
+        return _Moments((~rows.isnan()).sum(0), mean, (rows - mean).square().nansum(0))
+
+    def with_more(self, other: _Moments) -> _Moments:
+        """Return the moments of both sets of rows, by the formula of Chan, Golub and LeVeque."""
+        count, far = self.count + other.count, other.mean - self.mean
+        share = other.count / count.clamp(min=1)
+        squares = self.squares + other.squares + far.square() * self.count * share
+        return _Moments(count, self.mean + far * share, squares)
 
 
 class Predictor(nn.Module):
@@ -72,32 +105,41 @@ class Predictor(nn.Module):
 
     @torch.no_grad()
     def fit_scales(
-        self, features: Sequence[Mapping[str, Tensor]], targets: Iterable[Tensor] = ()
+        self, features: Iterable[Mapping[str, Tensor]], targets: Iterable[Tensor] = ()
     ) -> Predictor:
         """Take the scales from the training data. Rows of a target with missing numbers do not
         count.
         """
         if self.net.settings.scale == "columns":
-            tensors = zip(*map(self.net.select, features), strict=True)
-            for number, rows in enumerate(tensors):
-                is_signed = self.net.map.inputs[number].is_oriented
-                self._set(f"{{}}_{number}", torch.cat(rows), is_signed, keeps_constants=True)
+            for number, moments in self._moments(features).items():
+                self._set(f"{{}}_{number}", moments, keeps_constants=True)
         numbers = list(targets) if self.kind == "regression" else []
         if numbers:
             target = torch.cat([t.reshape(-1, len(self.target_shift)) for t in numbers])
             is_signed = self.net.map.outputs[0].is_oriented
-            self._set("target_{}", target, is_signed, keeps_constants=False)
+            self._set("target_{}", _Moments.of(target, is_signed), keeps_constants=False)
             if self.offset:
                 known = target[~target.isnan()]
                 self.target_range.copy_(torch.stack([known.min(), known.max()]))
         return self
 
-    def _set(self, name: str, rows: Tensor, is_signed: bool, keeps_constants: bool) -> None:
-        rows = rows.double()
-        mean = rows.nanmean(0).nan_to_num()  # (columns,)
-        if is_signed:
-            mean = torch.zeros_like(mean)
-        deviation = (rows - mean).square().nanmean(0).sqrt()
+    def _moments(self, features: Iterable[Mapping[str, Tensor]]) -> dict[int, _Moments]:
+        """Return the moments of every tensor that the network reads.
+
+        Some thousand examples are joined at a time, as all of them may not fit into memory.
+        """
+        moments: dict[int, _Moments] = {}
+        rest = iter(features)
+        while some := list(islice(rest, _TOGETHER)):
+            tensors = zip(*map(self.net.select, some), strict=True)
+            for number, rows in enumerate(tensors):
+                more = _Moments.of(torch.cat(rows), self.net.map.inputs[number].is_oriented)
+                moments[number] = moments[number].with_more(more) if number in moments else more
+        return moments
+
+    def _set(self, name: str, moments: _Moments, keeps_constants: bool) -> None:
+        mean = moments.mean
+        deviation = (moments.squares / moments.count).sqrt()
         varies = deviation > 1e-6 * mean.abs().clamp(min=1e-6)
         # Ones are what a network counts with: a constant feature must not become 0.
         size = torch.where(mean != 0, mean.abs(), 1.0) if keeps_constants else torch.ones_like(mean)

@@ -346,6 +346,10 @@ class Example:
 
     def save(self, path: Any) -> None:
         """Write the example to a file, completely or not at all, without pickle."""
+        write_arrays(path, self._arrays())
+
+    def _arrays(self) -> dict[str, Any]:
+        """Return the example as plain arrays, each with a key that says what it is."""
         target, kind = self._target, "entries"
         if target is None:
             target, kind = {}, "none"
@@ -360,7 +364,7 @@ class Example:
         for what, tensors in (("feature", self._features), ("target", target)):
             for number, (key, x) in enumerate(tensors.items()):
                 arrays.update(tensor_arrays(f"{what}/{number}", key, x))
-        write_arrays(path, arrays)
+        return arrays
 
     @classmethod
     def load(cls, path: Any) -> Example:

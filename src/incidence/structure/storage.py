@@ -26,6 +26,7 @@ from incidence.limits import assert_size, assert_unzipped
 from incidence.structure.data import StructureData
 
 __all__ = [
+    "array_header",
     "arrays_of",
     "parts_from",
     "read_archive",
@@ -89,11 +90,7 @@ class _Archive(Mapping[str, Any]):
         """
         member = self._members[key]
         with self._archive.open(member) as file:
-            try:
-                shape, _, dtype = _HEADERS[np.lib.format.read_magic(file)](file)
-            except Exception:
-                # numpy passes a damaged header to Python's parser, which may raise any error
-                raise ValueError(f"{key} has no header of an array") from None
+            shape, _, dtype = array_header(file, key)
             # compared before numpy reserves memory for the declared shape
             size = member.file_size - file.tell()
             if prod(shape) * dtype.itemsize != size:
@@ -108,6 +105,24 @@ _HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
+
+
+def array_header(file: Any, name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read what a file says about an array: its shape, whether it is by columns, and its type.
+
+    Args:
+        file: The file, at the start of the array; then at the start of its bytes.
+        name: The name of the array, for messages.
+
+    Raises:
+        ValueError: It is no array.
+    """
+    try:
+        shape, is_by_columns, dtype = _HEADERS[np.lib.format.read_magic(file)](file)
+    except Exception:
+        # numpy passes a damaged header to Python's parser, which may raise any error
+        raise ValueError(f"{name} has no header of an array") from None
+    return shape, is_by_columns, dtype
 
 
 def read_archive(path: Any, what: str, read: Callable[[Arrays], T]) -> T:

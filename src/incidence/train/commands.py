@@ -1,4 +1,4 @@
-"""The commands `train`, `predict`, `evaluate`, `export`, `compare` and `sweep`: flags and output.
+"""The commands `train`, `prepare`, `predict`, `evaluate`, `export`, `compare` and `sweep`: flags and output.
 
 What trains is loaded when a command runs, so that help comes at once and without Lightning.
 """
@@ -23,6 +23,7 @@ __all__ = [
     "evaluate_flags",
     "export_flags",
     "predict_flags",
+    "prepare_flags",
     "sweep_flags",
     "train_flags",
 ]
@@ -49,6 +50,22 @@ A run that was stopped or killed continues with --resume, and ends with the same
 weights as if it had not been. Meshes, labels of nodes, ratings and links have
 other defaults: config.yaml in the folder of a run lists what was used.
 Layouts of data, data sets and models: incidence train --list
+"""
+_PREPARE = """\
+Prepare a data set once, for many runs: read it, lift it, and write its examples
+to shards, which are files that training maps into memory. The memory of a run
+then stays the same, however large the data is.
+
+Without --shard, one process writes all shards. With --shard K/N it writes shard
+K of N alone, so that N processes share the work, on one machine or many. A shard
+is written whole or not at all, and writing it again does no harm.
+"""
+_PREPARE_EXAMPLES = """\
+examples:
+  incidence prepare molecules.csv --smiles smiles --target expt --out prepared
+  incidence prepare graphs/ --lift rings --shards 16 --out prepared
+  seq 16 | xargs -P 4 -I K incidence prepare graphs/ --shard K/16 --out prepared
+  incidence train --data prepared
 """
 _PREDICT = """\
 Predict with a trained network. WHAT is any number of:
@@ -161,9 +178,17 @@ _USUAL = {
         *("data", "target", "task", "smiles", "nodes", "validation"),
         *("model", "hidden", "depth", "epochs", "batch_size", "lr", "seed", "out"),
     ),
+    "prepare": ("target", "task", "smiles", "model", "lift", "max_size"),
     "evaluate": ("data", "folder", "target", "smiles", "nodes", "metric", "split"),
 }
 """The options in the short help of a command; `--help-all` lists all of them."""
+
+
+_READING = (
+    *("folder", "target", "task", "smiles", "keys", "tables", "reader", "data_options"),
+    *("data_seed", "lift", "max_size", "model"),
+)
+"""The options that say how data is read and lifted."""
 
 
 def train_flags(command: argparse.ArgumentParser) -> None:
@@ -180,6 +205,20 @@ def train_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help=_JSON)
     _add_options(command, SECTIONS, _USUAL["train"])
     command.set_defaults(run=_train)
+
+
+def prepare_flags(command: argparse.ArgumentParser) -> None:
+    """Add the flags of `prepare`."""
+    command.description, command.epilog = _PREPARE, _PREPARE_EXAMPLES
+    command.usage = "%(prog)s DATA --out FOLDER [options]"
+    command.add_argument("option_data", metavar="DATA", help="name, file or folder of the data")
+    command.add_argument("--out", metavar="FOLDER", required=True, help="folder for the shards")
+    command.add_argument("--shard", metavar="K/N", help="write shard K of N alone, from 1")
+    command.add_argument(
+        "--shards", type=int, metavar="N", help="write N shards, one after the other (default 1)"
+    )
+    _add_options(command, ("data", "model"), _USUAL["prepare"], names=_READING)
+    command.set_defaults(run=_prepare)
 
 
 def predict_flags(command: argparse.ArgumentParser) -> None:
@@ -301,15 +340,24 @@ def _add_options(
     sections: Sequence[str],
     usual: Sequence[str],
     has_defaults: bool = True,
+    names: Sequence[str] = (),
 ) -> None:
-    """Add a flag for every option of some sections; the short help lists the usual ones."""
+    """Add a flag for every option of some sections; the short help lists the usual ones.
+
+    Args:
+        command: The parser.
+        sections: The sections.
+        usual: The options of the short help.
+        has_defaults: Whether the help says the defaults.
+        names: The only options to add, if not all of them.
+    """
     hidden: dict[argparse.Action, str] = {}
     command.add_argument("--help-all", action=_HelpAll, texts=hidden, help="list all options")
     hints = get_type_hints(Config)
     groups = {name: command.add_argument_group(name) for name in sections}
     for f in fields(Config):
         group = groups.get(f.metadata["section"])
-        if group is None:
+        if group is None or (names and f.name not in names):
             continue
         keywords = _keywords(f, option_type(hints[f.name]), has_defaults)
         action = group.add_argument(
@@ -388,6 +436,31 @@ def _resumed(arguments: argparse.Namespace) -> Any:
 def _announce(arguments: argparse.Namespace, text: str) -> None:
     if not arguments.json and is_first():
         say(text)
+
+
+def _prepare(arguments: argparse.Namespace) -> str:
+    """Write one shard, or all of them; return what to do next."""
+    number, count = _shard(arguments.shard, arguments.shards)
+    config = Config(**_flags(arguments))
+    print(f"Preparing {config.data}", file=sys.stderr, flush=True)
+    with loading("preparing data"):
+        from incidence.train.shards import prepare_shards
+    made = prepare_shards(config, Path(arguments.out), count, number, is_shown=True)
+    return made.describe()
+
+
+def _shard(text: str | None, count: int | None) -> tuple[int | None, int]:
+    """Return the number of the only shard to write, if there is one, and the number of shards."""
+    if text is None:
+        return None, 1 if count is None else count
+    parts = text.split("/")
+    are_numbers = len(parts) == 2 and all(one.isdecimal() and len(one) < 8 for one in parts)
+    number, total = map(int, parts) if are_numbers else (0, 0)
+    if not 1 <= number <= total:
+        raise IncidenceError(f"a shard is K/N, with K from 1 to N, such as 3/16; got {text!r}.")
+    if count not in (None, total):
+        raise IncidenceError(f"--shard {text} says how many shards there are: leave out --shards.")
+    return number, total
 
 
 def _predict(arguments: argparse.Namespace) -> str:

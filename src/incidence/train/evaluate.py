@@ -15,6 +15,7 @@ from torch import Tensor
 
 from incidence.data import DataSet, Parts, Split, Task, load
 from incidence.data.completion import Completion
+from incidence.data.prepared import preparation_of
 from incidence.errors import IncidenceError
 from incidence.models import Predictor
 from incidence.structure.collate import collate
@@ -22,7 +23,7 @@ from incidence.structure.example import Example
 from incidence.train.config import Config
 from incidence.train.evaluation import Evaluation, Score, Scored
 from incidence.train.export import SUFFIXES
-from incidence.train.inputs import data_for_model, lifted
+from incidence.train.inputs import data_for_model, is_lifted, lifted
 from incidence.train.metrics import HIGHER, metrics_of, update
 from incidence.train.model_spec import ModelSpec
 from incidence.train.prepare import fingerprint, load_for, prepare
@@ -198,14 +199,15 @@ def _places(data: DataSet, examples: Sequence[Example], rows: Tensor) -> list[tu
     if data.completion is not None:
         return [(0, row) for row in rows.tolist()]
     numbers = [0] if data.is_transductive else rows.tolist()
-    counts = [len(data.task.rows(one)) if data.task.at else 1 for one in examples]
+    if not data.task.at:
+        return [(number, 0) for number in numbers]
+    counts = [len(data.task.rows(one)) for one in examples]
     pairs = zip(numbers, counts, strict=True)
     return [(number, entry) for number, count in pairs for entry in range(count)]
 
 
 def _targets(examples: Sequence[Example], task: Task) -> Tensor:
-    rows = [task.rows(example) for example in examples]
-    return torch.cat(rows) if task.at else torch.stack(rows)
+    return torch.cat(task.rows_of_all(examples))
 
 
 def _metrics(task: Task, predicted: Tensor, target: Tensor) -> dict[str, float]:
@@ -312,7 +314,8 @@ def evaluate_other(
         data: Data for the model, as `data_for_model` returns it.
         split: Which of the splits that the data defines.
     """
-    data = replace(data, examples=[lifted(example, spec) for example in data.examples])
+    if preparation_of(data) is None or not is_lifted(data.examples[0], spec):
+        data = replace(data, examples=[lifted(example, spec) for example in data.examples])
     measured = _parts_of_run(data, spec, trained) or _parts_of_data(data, split)
     evaluation = evaluate(predictor, data, measured.split, measured.parts, trained.batch_size)
     return replace(evaluation, about=measured.about)

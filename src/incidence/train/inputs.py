@@ -55,6 +55,7 @@ __all__ = [
     "Queries",
     "data_for_model",
     "has_named_columns",
+    "is_lifted",
     "lifted",
     "load_options",
     "queries_of",
@@ -112,10 +113,15 @@ def _with_name(error: IncidenceError, name: str) -> IncidenceError:
 def lifted(example: Example, spec: ModelSpec) -> Example:
     """Return the example with the tensors that the lift of the model adds, unless it has them."""
     example = with_planned(example, spec.reader_options.get(PLAN, {}))
-    has = {example.structure.resolve(key) for key in example.features}
-    if has >= {Pattern(key) for key in spec.in_channels}:
+    if is_lifted(example, spec):
         return example
     return lift_all([example], spec.lift, **spec.lift_options)[0]
+
+
+def is_lifted(example: Example, spec: ModelSpec) -> bool:
+    """Return whether an example has all tensors that the model reads."""
+    has = {example.structure.resolve(key) for key in example.features}
+    return has >= {Pattern(key) for key in spec.in_channels}
 
 
 def _unlifted(what: Any, spec: ModelSpec, errors: _Errors, nodes: Any) -> Iterator[Record]:

@@ -16,6 +16,8 @@ from incidence.algebra.pattern import Pattern
 from incidence.data import DATA_SETS, DataSet, Parts, Split, load
 from incidence.data.lifts import LIFT_OPTIONS, left_out, lift_all
 from incidence.data.loading import load_whole
+from incidence.data.prepared import Preparation, preparation_of
+from incidence.data.shards import ShardedExamples
 from incidence.data.splitting import sizes_of
 from incidence.data.tables import listed
 from incidence.errors import IncidenceError
@@ -36,7 +38,8 @@ from incidence.train.recipes import (
     with_metric,
 )
 
-__all__ = ["Experiment", "fingerprint", "load_for", "new_predictor", "prepare"]
+__all__ = ["Experiment", "fingerprint", "lift_for", "load_for", "new_predictor", "prepare"]
+__all__ += ["reading_options"]
 
 _TOGETHER = 1024  # examples whose fingerprint is computed at once
 _WITH_RECIPE = RECIPES.keys() - {"example"}
@@ -107,7 +110,7 @@ class Experiment:
 
     def data_fingerprint(self) -> str:
         """Return a fingerprint of the data, whatever its parts are, and without the lift."""
-        return fingerprint(Parts(list(self.unlifted), [], []))
+        return fingerprint(Parts(self.unlifted, [], []))
 
     @property
     def predicted(self) -> str:
@@ -160,12 +163,18 @@ def load_for(config: Config, what: Any, model: ModelSpec | None = None, **given:
     """
     if isinstance(what, DataSet):
         return what
+    options = {**reading_options(config), "folder": config.folder, "seed": config.data_seed}
+    if model is not None:
+        options |= load_options(model, what)
+    return load_whole(what, **{**options, **given})
+
+
+def reading_options(config: Config) -> dict[str, Any]:
+    """Return the options of a config that say how data is read, for `inc.data.load`."""
     options: dict[str, Any] = {
         "target": config.target,
-        "folder": config.folder,
         "reader": config.reader,
         "task": config.task,
-        "seed": config.data_seed,
     }
     for key, value in read_options(config.data_options or ()).items():
         if key not in LIFT_OPTIONS:
@@ -173,9 +182,28 @@ def load_for(config: Config, what: Any, model: ModelSpec | None = None, **given:
     for key in _LAYOUT_OPTIONS:
         if getattr(config, key) is not None:
             options[key] = getattr(config, key)
-    if model is not None:
-        options |= load_options(model, what)
-    return load_whole(what, **{**options, **given})
+    return options
+
+
+def lift_for(config: Config) -> tuple[DataSet, Preparation]:
+    """Return the data of a config before the lift, without drawn parts, and how to prepare it.
+
+    The lift is the one that training with these options would take.
+
+    Raises:
+        IncidenceError: The data cannot be loaded, does not fit the options, or is prepared.
+    """
+    data = load_for(config, config.data)
+    if preparation_of(data) is not None:
+        raise IncidenceError(
+            f"{config.data} is prepared already: give the data that it was prepared from."
+        )
+    whole = _with_parts(data, config)
+    _assert_learnable(whole, config)
+    recipe = _recipe(whole, whole.split(config.split), config)
+    lift = _lift(config.with_recipe(recipe.options), whole)
+    source = _absolute_paths(config, False).get("data", config.data)
+    return data, Preparation(source, reading_options(config), lift.name, lift.options)
 
 
 def prepare(
@@ -245,7 +273,8 @@ def _assert_learnable(data: DataSet, config: Config) -> None:
         if len(task.names) < 2:
             only = f"one class only, {task.names[0]!r}"
     else:
-        rows = [task.rows(one).reshape(-1, len(task.names)) for one in data.examples]
+        targets = task.rows_of_all(data.examples)
+        rows = [y.reshape(-1, len(task.names)) for y in targets]
         known = [column[~column.isnan()] for column in torch.cat(rows).T]
         if all(len(column) > 1 and bool((column == column[0]).all()) for column in known):
             only = f"one value only, {float(known[0][0]):g}"
@@ -260,7 +289,9 @@ def _recipe(data: DataSet, split: Split, config: Config) -> Recipe:
 
     A validation part that the data defines decides which epoch is saved.
     """
-    named = DATA_SETS[config.data].recipe if config.data in DATA_SETS else {}
+    preparation = preparation_of(data)
+    name = config.data if preparation is None else preparation.source
+    named = DATA_SETS[name].recipe if name in DATA_SETS else {}
     of_reader = RECIPES[data.reader] if data.reader in _WITH_RECIPE else preset_recipe(data)
     watched = {"keep": "best"} if data.gives_validation(split) else {}
     traits = recipe_by_traits(data, split)
@@ -272,13 +303,20 @@ def _recipe(data: DataSet, split: Split, config: Config) -> Recipe:
 
 
 def _lift(config: Config, data: DataSet) -> Lift:
-    """Return the lift that a model needs, unless the data has all its tensors."""
+    """Return the lift that a model needs, unless the data has all its tensors.
+
+    Prepared data has its lift already.
+    """
     name = config.lift
+    preparation = preparation_of(data)
     if name is None:
         preset = find_preset(config.model or "")
         has = {Pattern(key) for key in data.examples[0].features}
         needs = EquivariantMap(f"{preset.inputs} -> ").inputs if preset.inputs else None
-        name = "none" if needs is not None and has.issuperset(needs) else preset.lift
+        has_all = needs is not None and has.issuperset(needs)
+        name = "none" if has_all else preset.lift
+        if preparation is not None and name in ("none", preparation.lift):
+            name = preparation.lift
     options = {
         key: value
         for key, value in read_options(config.data_options or ()).items()
@@ -286,11 +324,33 @@ def _lift(config: Config, data: DataSet) -> Lift:
     }
     if config.max_size is not None and name != "none":
         options["max_size"] = config.max_size
-    return Lift(name, options)
+    if preparation is None:
+        return Lift(name, options)
+    return _lift_of(config.data, preparation, Lift(name, options))
+
+
+def _lift_of(name: str, preparation: Preparation, wanted: Lift) -> Lift:
+    """Return the lift of prepared data, if it is the one that is wanted.
+
+    Raises:
+        IncidenceError: The model, or an option, wants another lift.
+    """
+    lift = Lift(preparation.lift, dict(preparation.lift_options))
+    others = {
+        key: value for key, value in wanted.options.items() if value != lift.options.get(key)
+    }
+    if wanted.name == lift.name and not others:
+        return lift
+    options = "".join(f" {key}={value}" for key, value in (others or wanted.options).items())
+    raise IncidenceError(
+        f"{name} was prepared with the lift {lift.name!r}, and these options need"
+        f" {wanted.name!r}{options}: leave them out, or prepare the data again with --lift"
+        f" {wanted.name}."
+    )
 
 
 def _lifted(data: DataSet, lift: Lift) -> DataSet:
-    if lift == Lift("none", {}):
+    if lift == Lift("none", {}) or preparation_of(data) is not None:
         return data
     if data.completion is not None:
         raise IncidenceError(
@@ -323,7 +383,7 @@ def new_predictor(experiment: Experiment) -> Predictor:
     config, train, task = experiment.config, experiment.parts.train, experiment.data.task
     torch.manual_seed(config.seed)
     predictor = experiment.spec.build()
-    predictor.fit_scales([one.features for one in train], [task.rows(one) for one in train])
+    predictor.fit_scales((one.features for one in train), task.rows_of_all(train))
     # a random batch, as the first examples of a file are often alike
     chosen = next(iter(Order(len(experiment.batches), config.batch_size, config.seed)))
     batch = training_batches(train, task, config.neighbours)[chosen]
@@ -335,6 +395,9 @@ def fingerprint(parts: Parts) -> str:
     digest = blake2b(digest_size=16)
     for part in parts:
         digest.update(f"a part of {len(part)}".encode())
+        if isinstance(part, ShardedExamples):
+            digest.update(part.fingerprint())
+            continue
         for start in range(0, len(part), _TOGETHER):
             batch = collate(part[start : start + _TOGETHER])
             target = batch.target if isinstance(batch.target, dict) else {"": batch.target}

@@ -1,0 +1,84 @@
+"""`incidence prepare`: a data set is read and lifted once, and written to shards."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from incidence.data.prepared import prepare_shard, start_folder
+from incidence.data.shards import ShardFolder
+from incidence.train.config import Config
+from incidence.train.prepare import lift_for
+
+__all__ = ["PreparedShards", "prepare_shards"]
+
+
+@dataclass(frozen=True)
+class PreparedShards:
+    """What was written.
+
+    Attributes:
+        folder: The folder.
+        lift: The lift.
+        num_examples: How many examples were lifted and written.
+        reading: The seconds until the data was read.
+        lifting: The seconds of lifting and writing.
+    """
+
+    folder: ShardFolder
+    lift: str
+    num_examples: int
+    reading: float
+    lifting: float
+
+    def describe(self) -> str:
+        """Return what was written, and what to do next."""
+        folder = self.folder
+        every = range(1, folder.num_shards + 1)
+        missing = [number for number in every if not folder.is_complete(number)]
+        rate = self.num_examples / max(self.lifting, 1e-9)
+        words = (
+            f"{self.num_examples:,} examples with the lift {self.lift}, {rate:,.0f} a second (read in"
+            f" {self.reading:.1f} s)"
+        )
+        if missing:
+            return f"{words}\nmissing: {len(missing)} of {folder.num_shards} shards"
+        return f"{words}\nnext: incidence train --data {folder.path}"
+
+
+def prepare_shards(
+    config: Config,
+    path: Path,
+    num_shards: int = 1,
+    number: int | None = None,
+    is_shown: bool = False,
+) -> PreparedShards:
+    """Read a data set, and write one of its shards, or all of them.
+
+    Shards that are complete are not written again, unless one is named.
+
+    Args:
+        config: The options that say how the data is read and lifted.
+        path: The folder of the shards.
+        num_shards: The number of shards.
+        number: The only shard to write, from 1.
+        is_shown: Whether to print progress.
+
+    Raises:
+        IncidenceError: The data cannot be prepared, or the folder is for something else.
+    """
+    started = time.monotonic()
+    data, preparation = lift_for(config)
+    folder = start_folder(path, data, preparation, num_shards)
+    read, count = time.monotonic(), 0
+    for one in range(1, num_shards + 1) if number is None else [number]:
+        if number is None and folder.is_complete(one):
+            continue
+        prepare_shard(folder, data, preparation, one)
+        count += int(folder.starts[one] - folder.starts[one - 1])
+        if is_shown:
+            print(f"shard {one} of {num_shards}: {folder.file(one)}", file=sys.stderr, flush=True)
+    lifting = time.monotonic() - read
+    return PreparedShards(folder, preparation.lift, count, read - started, lifting)
