@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from incidence import __version__
 from incidence.data.dataset import DataSet, Split, Task
 from incidence.data.dataset_builder import DataRequest
 from incidence.data.lifts import lift_all
@@ -41,12 +41,19 @@ class Preparation(NamedTuple):
         options: The options of `inc.data.load` that it was read with.
         lift: The name of the lift.
         lift_options: The options of the lift.
+        version: The version of the library.
     """
 
     source: str
     options: Mapping[str, Any]
     lift: str
     lift_options: Mapping[str, Any]
+    version: str
+
+    @staticmethod
+    def of(manifest: Mapping[str, Any]) -> Preparation:
+        """Return what a manifest says."""
+        return Preparation(*(manifest[name] for name in Preparation._fields))
 
 
 def is_prepared(path: Path) -> bool:
@@ -108,11 +115,10 @@ def _manifest(data: DataSet, preparation: Preparation, num_shards: int) -> dict[
         digest.update(y.numpy().tobytes())
     return {
         "format": _FORMAT,
-        "version": __version__,
         "shards": num_shards,
         "examples": len(data.examples),
         "targets": digest.hexdigest(),
-        "preparation": preparation._asdict(),
+        **preparation._asdict(),
         **{name: getattr(data, name) for name in _PLAIN},
         "reader_options": dict(data.reader_options),
         "task": asdict(data.task),
@@ -123,12 +129,10 @@ def _manifest(data: DataSet, preparation: Preparation, num_shards: int) -> dict[
 
 
 _IN_WORDS = {
-    "format": "format",
     "version": "version of the library",
     "shards": "number of shards",
     "examples": "number of examples",
-    "targets": "targets",
-    "preparation": "options",
+    "lift_options": "options of the lift",
 }
 
 
@@ -162,16 +166,21 @@ def prepare_shard(
     """
     start, stop = folder.starts[number - 1 : number + 1].tolist()
     examples = list(data.examples[start:stop])
-    write_shard(
-        folder, number, lift_all(examples, preparation.lift, **preparation.lift_options)
-    )
+    write_shard(folder, number, lift_all(examples, preparation.lift, **preparation.lift_options))
 
 
 def preparation_of(data: DataSet) -> Preparation | None:
     """Return how a data set was prepared, or None if it is in no shards."""
     if not isinstance(data.examples, ShardedExamples):
         return None
-    return Preparation(**_read(data.examples.folder.path / MANIFEST)["preparation"])
+    folder = data.examples.folder
+    return _preparation_at(folder.path / MANIFEST, folder.digest)
+
+
+@lru_cache(maxsize=16)
+def _preparation_at(file: Path, digest: str) -> Preparation:
+    """Return what a manifest with that digest says; the columns of many rows are in it, too."""
+    return Preparation.of(_read(file))
 
 
 def load_prepared(request: DataRequest) -> DataSet:
@@ -189,7 +198,7 @@ def load_prepared(request: DataRequest) -> DataSet:
             path, digest_of(file.read_bytes()), int(values["shards"]), int(values["examples"])
         )
         data = _from_manifest(values, folder)
-        preparation = Preparation(**values["preparation"])
+        preparation = Preparation.of(values)
     except (LookupError, TypeError, ValueError) as error:
         raise IncidenceError(
             f"{file} is damaged: {error} is missing or of the wrong kind. Prepare the data again."

@@ -13,7 +13,7 @@ import mmap
 import zipfile
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from math import prod
 from pathlib import Path
@@ -28,7 +28,7 @@ from incidence.errors import IncidenceError
 from incidence.files import regular_file, whole_file
 from incidence.limits import parse_json
 from incidence.structure.batch import shifts_of
-from incidence.structure.collate import collate
+from incidence.structure.collate import collate, register_reader
 from incidence.structure.data import Array
 from incidence.structure.example import Example, Target
 from incidence.structure.storage import array_header, write_arrays
@@ -161,7 +161,7 @@ class _Rows(NamedTuple):
     """A tensor of a shard with the rows of every example.
 
     Attributes:
-        key: Its pattern.
+        key: Its pattern; empty for a target of whole structures.
         dtype: Its type.
         shape: The shape of a row.
         raw: Its bytes.
@@ -174,17 +174,45 @@ class _Rows(NamedTuple):
     raw: Array
     ptr: Array
 
-    def take(self, start: int, stop: int) -> Tensor:
-        """Return a copy of some rows, [rows, ...]."""
+    def some(self, start: int, stop: int) -> Array:
+        """Return the bytes of some rows."""
         width = prod(self.shape) * self.dtype.itemsize
-        if start == stop or not width:
-            return torch.zeros((stop - start, *self.shape), dtype=self.dtype)
-        raw = self.raw[start * width : stop * width].copy()
-        return torch.from_numpy(raw).view(self.dtype).view(stop - start, *self.shape)
+        return self.raw[start * width : stop * width]
+
+    def of(self, number: int) -> Array:
+        """Return the bytes of the rows of an example."""
+        return self.some(int(self.ptr[number]), int(self.ptr[number + 1]))
+
+    def tensor(self, raw: Array) -> Tensor:
+        """Return rows of this type and shape, [rows, ...], from bytes that nothing else holds."""
+        if not raw.size:
+            return torch.zeros((0, *self.shape), dtype=self.dtype)
+        return torch.from_numpy(raw).view(self.dtype).view(-1, *self.shape)
+
+
+class _Index(NamedTuple):
+    """The index of a pattern in a shard, with the columns of every example.
+
+    Attributes:
+        pattern: The pattern.
+        parts: The letters, then the members of every open face.
+        ptrs: Where the columns of every example start; the first are those of entries.
+    """
+
+    pattern: Pattern
+    parts: list[Array]
+    ptrs: list[Array]
+
+    def columns(self, place: int, number: int) -> Array:
+        """Return the columns of an example in a part, [rows, columns]."""
+        part, ptr = self.parts[place], self.ptrs[place]
+        if not len(part):  # a lone open face has no letters
+            return part
+        return part[:, ptr[number] : ptr[number + 1]]
 
 
 class Shard:
-    """The examples of one shard, each read from its file when it is taken.
+    """The arrays of one shard, mapped into memory.
 
     Args:
         path: The file.
@@ -197,112 +225,141 @@ class Shard:
     def __init__(self, path: Path, checksum: str | None = None) -> None:
         self.path = regular_file(path, "a shard")
         if checksum is not None and _checksum(path) != checksum:
-            raise self._damage("its checksum is not the one that was written with it")
+            raise self.damage("its checksum is not the one that was written with it")
         arrays = _mapped(path)
-        self._nodes = {key[6:]: arrays[key] for key in sorted(arrays) if key.startswith("nodes/")}
-        self.num_examples = len(next(iter(self._nodes.values()))) - 1
-        self._patterns = [
-            self._parts(arrays, number) for number in range(_count(arrays, "tensor", "pattern"))
-        ]
-        self._features = self._tensors(arrays, "feature")
-        self._target_kind = str(arrays["target"])
-        self._targets = self._tensors(arrays, "target")
+        self.nodes = {key[6:]: arrays[key] for key in sorted(arrays) if key.startswith("nodes/")}
+        self.num_examples = len(next(iter(self.nodes.values()))) - 1
+        self.index = [_index(arrays, k) for k in range(_count(arrays, "tensor", "pattern"))]
+        self.features = self._rows(arrays, "feature")
+        self.targets = self._rows(arrays, "target")
+        self.target_kind = str(arrays["target"])
 
-    def _damage(self, what: str) -> IncidenceError:
+    def damage(self, what: str) -> IncidenceError:
+        """Return the error for a damaged file."""
         return IncidenceError(
-            f"{self.path} is damaged: {what}. Delete it, and run the command that prepared it again."
+            f"{self.path} is damaged: {what}. Delete it, and prepare it again with the same"
+            " options."
         )
 
-    def _parts(self, arrays: Mapping[str, Any], number: int) -> _Parts:
-        place = f"tensor/{number}"
-        pattern = _parsed(str(arrays[f"{place}/pattern"]))
-        parts, ptrs = [], []
-        while (key := f"{place}/{len(parts)}") in arrays:
-            ptrs.append(arrays[f"{place}/ptr/{len(parts)}" if parts else f"{place}/ptr"])
-            parts.append(arrays[key])
-        return _Parts(pattern, parts, ptrs)
-
-    def _tensors(self, arrays: Mapping[str, Any], what: str) -> list[_Rows]:
+    def _rows(self, arrays: Mapping[str, Any], what: str) -> list[_Rows]:
         rows = []
         for number in range(_count(arrays, what, "key")):
             place = f"{what}/{number}"
-            dtype = getattr(torch, str(arrays[f"{place}/type"]))
+            key, dtype = str(arrays[f"{place}/key"]), getattr(torch, str(arrays[f"{place}/type"]))
             shape = tuple(arrays[f"{place}/shape"].tolist()[1:])
+            # a target of whole structures has a row for every example
             ptr = arrays.get(f"{place}/ptr", np.arange(self.num_examples + 1))
-            rows.append(
-                _Rows(str(arrays[f"{place}/key"]), dtype, shape, arrays[f"{place}/bytes"], ptr)
-            )
+            rows.append(_Rows(key, dtype, shape, arrays[f"{place}/bytes"], ptr))
         return rows
 
-    def __getitem__(self, number: int) -> Example:
-        """Return the example of a number from 0, in memory of its own."""
-        starts = {sort: ptr[number] for sort, ptr in self._nodes.items()}
-        counts = {sort: ptr[number + 1] - starts[sort] for sort, ptr in self._nodes.items()}
-        node_ptr = {sort: torch.tensor([0, int(n)]) for sort, n in counts.items()}
-        index, entry_ptr = {}, {}
-        for one in self._patterns:
-            first, last = int(one.ptrs[0][number]), int(one.ptrs[0][number + 1])
-            shifts = shifts_of(
-                one.pattern,
-                {sort: np.array([start]) for sort, start in starts.items()},
-                np.array([first]),
-            )
-            index[one.pattern] = tuple(
-                torch.from_numpy(self._moved(part, ptr, number, shift))
-                for part, ptr, shift in zip(one.parts, one.ptrs, shifts, strict=True)
-            )
-            entry_ptr[one.pattern] = torch.tensor([0, last - first])
-            self._assert_inside(one.pattern, index[one.pattern], counts, last - first)
-        structure = Structure._of(node_ptr, index, entry_ptr)
-        features = _some_rows(self._features, number)
-        return Example._of(structure, features, self._target(number), False)
-
-    def _moved(self, part: Array, ptr: Array, number: int, shift: Array) -> Array:
-        """Return the columns of an example, with its nodes and entries numbered from 0."""
-        if not len(part):  # a lone open face has no letters
-            return np.zeros((0, part.shape[1]), dtype=np.int64)
-        moved: Array = part[:, ptr[number] : ptr[number + 1]] - shift
-        return moved
-
-    def _assert_inside(
-        self, pattern: Pattern, parts: Sequence[Tensor], counts: Mapping[str, int], entries: int
-    ) -> None:
-        """Refuse numbers of nodes or entries that an example does not have: kernels trust them."""
-        letters = [counts[pattern.sorts[x]] for x in pattern.fixed_letters]
-        open_sorts = [face.letters[0].sort for face in pattern.faces if face.is_open]
-        bounds = [letters, *([counts[sort], entries] for sort in open_sorts)]
-        for part, bound in zip(parts, bounds, strict=True):
-            rows = part.numpy()
-            if rows.size and (rows.min() < 0 or (rows.max(1) >= bound).any()):
-                raise self._damage(f"`{pattern}` has a node that its example has not")
-
-    def _target(self, number: int) -> Target:
-        if self._target_kind == "none":
-            return None
-        if self._target_kind == "entries":
-            return _some_rows(self._targets, number)
-        return self._targets[0].take(number, number + 1)[0]
+    @cached_property
+    def layout(self) -> tuple[object, ...]:
+        """What is the same in all shards of a folder."""
+        tensors = [(one.key, one.dtype, one.shape) for one in (*self.features, *self.targets)]
+        return list(self.nodes), [one.pattern for one in self.index], tensors, self.target_kind
 
     def whole_targets(self) -> Tensor:
         """Return the targets of all examples, of whole structures, [examples, ...]."""
-        return self._targets[0].take(0, self.num_examples)
+        [target] = self.targets
+        return target.tensor(target.some(0, self.num_examples).copy())
 
 
-class _Parts(NamedTuple):
-    """The index of a pattern, with the columns of every example."""
+def _index(arrays: Mapping[str, Any], number: int) -> _Index:
+    place = f"tensor/{number}"
+    parts: list[Array] = []
+    ptrs: list[Array] = []
+    while (key := f"{place}/{len(parts)}") in arrays:
+        ptrs.append(arrays[f"{place}/ptr/{len(parts)}" if parts else f"{place}/ptr"])
+        parts.append(arrays[key])
+    return _Index(_parsed(str(arrays[f"{place}/pattern"])), parts, ptrs)
 
-    pattern: Pattern
-    parts: list[Array]
-    ptrs: list[Array]
+
+class _Gathering:
+    """Puts examples of shards side by side, as `collate` does, without making each of them.
+
+    Args:
+        chosen: The shard and the number of every example.
+
+    Raises:
+        IncidenceError: Shards do not fit together, or have numbers that no example has.
+    """
+
+    def __init__(self, chosen: Sequence[tuple[Shard, int]]) -> None:
+        self.chosen, self.first = chosen, chosen[0][0]
+        for shard in {id(shard): shard for shard, _ in chosen}.values():
+            if shard.layout != self.first.layout:
+                raise shard.damage(f"it has other tensors than {self.first.path}")
+        self.node_ptr, self.node_shifts = {}, {}
+        for sort in self.first.nodes:
+            ptr, shift = _moved([shard.nodes[sort] for shard, _ in chosen], self._numbers)
+            self.node_ptr[sort], self.node_shifts[sort] = torch.from_numpy(ptr), shift
+
+    @property
+    def _numbers(self) -> list[int]:
+        return [number for _, number in self.chosen]
+
+    def batch(self) -> Example:
+        """Return the batch."""
+        index, entry_ptr = {}, {}
+        for place, one in enumerate(self.first.index):
+            ptr, shift = _moved(
+                [shard.index[place].ptrs[0] for shard, _ in self.chosen], self._numbers
+            )
+            index[one.pattern] = self._parts(place, one, shift, int(ptr[-1]))
+            entry_ptr[one.pattern] = torch.from_numpy(ptr)
+        structure = Structure._of(self.node_ptr, index, entry_ptr)
+        features = self._joined("features")
+        return Example._of(structure, features, self._target(), True)
+
+    def _parts(self, place: int, one: _Index, shift: Array, entries: int) -> tuple[Tensor, ...]:
+        """Return the index of a pattern, with nodes and entries numbered through the batch."""
+        parts = []
+        bounds = self._bounds(one.pattern, entries)
+        for k, move in enumerate(shifts_of(one.pattern, self.node_shifts, shift)):
+            pieces = [shard.index[place].columns(k, number) for shard, number in self.chosen]
+            lengths = [piece.shape[1] for piece in pieces]
+            part = np.concatenate(pieces, axis=1) + np.repeat(move, lengths, axis=1)
+            # kernels trust what they get
+            if part.size and (part.min() < 0 or bool((part.max(1) >= bounds[k]).any())):
+                raise self.first.damage(f"`{one.pattern}` has nodes that its examples have not")
+            parts.append(torch.from_numpy(part))
+        return tuple(parts)
+
+    def _bounds(self, pattern: Pattern, entries: int) -> list[Array]:
+        """Return how many nodes or entries there are, for every row of every part."""
+        counts = {sort: int(ptr[-1]) for sort, ptr in self.node_ptr.items()}
+        bounds = [np.array([counts[pattern.sorts[x]] for x in pattern.fixed_letters])]
+        for face in pattern.faces:
+            if face.is_open:
+                bounds.append(np.array([counts[face.letters[0].sort], entries]))
+        return bounds
+
+    def _joined(self, what: str) -> dict[str, Tensor]:
+        tensors = {}
+        for k, one in enumerate(getattr(self.first, what)):
+            raw = [getattr(shard, what)[k].of(number) for shard, number in self.chosen]
+            tensors[one.key] = one.tensor(np.concatenate(raw))
+        return tensors
+
+    def _target(self) -> Target:
+        if self.first.target_kind == "none":
+            return None
+        targets = self._joined("targets")
+        return targets if self.first.target_kind == "entries" else targets[""]
+
+
+def _moved(ptrs: Sequence[Array], numbers: Sequence[int]) -> tuple[Array, Array]:
+    """Return where the things of every example start in a batch, and how far they have moved.
+
+    Returns:
+        The starts with the end, [examples + 1], and the distances, [examples].
+    """
+    spans = np.array([ptr[number : number + 2] for ptr, number in zip(ptrs, numbers, strict=True)])
+    ptr = _ptr(spans[:, 1] - spans[:, 0])
+    return ptr, ptr[:-1] - spans[:, 0]
 
 
 _parsed = lru_cache(maxsize=1024)(Pattern)
-
-
-def _some_rows(tensors: Sequence[_Rows], number: int) -> dict[str, Tensor]:
-    return {
-        one.key: one.take(int(one.ptr[number]), int(one.ptr[number + 1])) for one in tensors
-    }
 
 
 def _count(arrays: Mapping[str, Any], what: str, last: str) -> int:
@@ -325,8 +382,8 @@ def _array_at(memory: mmap.mmap, info: zipfile.ZipInfo) -> Any:
     start = info.header_offset + _LOCAL_HEADER + lengths
     head = io.BytesIO(memory[start : start + min(info.file_size, 1 << 16)])
     shape, is_by_columns, dtype = array_header(head, info.filename)
-    order = "F" if is_by_columns else "C"
-    return np.ndarray(shape, dtype, memory, start + head.tell(), order=order)
+    first = start + head.tell()
+    return np.ndarray(shape, dtype, memory, first, order="F" if is_by_columns else "C")
 
 
 class ShardedExamples(Sequence[Example]):
@@ -361,16 +418,33 @@ class ShardedExamples(Sequence[Example]):
         """Return an example, or a lazy sequence of some."""
         if isinstance(item, slice):
             return self._some(self._rows[item])
-        row = int(self._rows[item])
-        number = int(np.searchsorted(self._starts, row, side="right"))
-        return self._shard(number)[row - int(self._starts[number - 1])]
+        batch = self._batch(self._rows[[item]])
+        target = batch.target
+        if isinstance(target, Tensor):
+            target = target[0]
+        return Example._of(batch.structure, batch.features, target, False)
+
+    def __getitems__(self, numbers: list[int]) -> ShardedExamples:
+        """Return a lazy sequence of some examples; loaders of torch call this."""
+        return self.take(numbers)
+
+    def batch(self) -> Example:
+        """Return all examples side by side, as `collate` does."""
+        return self._batch(self._rows)
+
+    def _batch(self, rows: Array) -> Example:
+        numbers = np.searchsorted(self._starts, rows, side="right")  # of shards, from 1
+        places = (rows - self._starts[numbers - 1]).tolist()
+        shards = {number: self._shard(number) for number in set(numbers.tolist())}
+        chosen = [shards[number] for number in numbers.tolist()]
+        return _Gathering(list(zip(chosen, places, strict=True))).batch()
 
     def __iter__(self) -> Iterator[Example]:
         return (self[k] for k in range(len(self)))
 
-    def take(self, rows: Tensor) -> ShardedExamples:
+    def take(self, rows: Tensor | list[int]) -> ShardedExamples:
         """Return a lazy sequence of the examples of some numbers."""
-        return self._some(self._rows[rows.numpy()])
+        return self._some(self._rows[torch.as_tensor(rows, dtype=torch.long).numpy()])
 
     def _some(self, rows: Array) -> ShardedExamples:
         some = ShardedExamples(self.folder, rows)
@@ -403,3 +477,12 @@ class ShardedExamples(Sequence[Example]):
         every = range(1, self.folder.num_shards + 1)
         checksums = [str(self.folder.receipt(number)["checksum"]) for number in every]
         return " ".join(checksums).encode() + self._rows.tobytes()
+
+
+def _collated(items: list[Any]) -> Example:
+    """Return a batch of lazy examples; several sequences of them are put side by side."""
+    batches = [one.batch() if isinstance(one, ShardedExamples) else one for one in items]
+    return batches[0] if len(batches) == 1 else collate(batches)
+
+
+register_reader(lambda kind: issubclass(kind, ShardedExamples), _collated)

@@ -4,8 +4,7 @@ values in their units.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -26,24 +25,25 @@ _PROBABILITIES: dict[str, Callable[[Tensor], Tensor]] = {
 """From scores to probabilities, by kind."""
 
 
-_TOGETHER = 8192  # examples whose features are joined at once
+_TOGETHER = 1 << 20  # rows of features that are joined at once
 
 
 class _Moments(NamedTuple):
     """What is known of the columns of some rows, in double precision, (columns,) each.
 
     Attributes:
-        count: How many numbers there are, without those that are missing.
+        numbers: How many numbers there are, without those that are missing.
         mean: Their mean; 0 for values with a sign, which are not shifted.
         squares: The sum of the squares of their distances to the mean.
     """
 
-    count: Tensor
+    numbers: Tensor
     mean: Tensor
     squares: Tensor
 
     @staticmethod
     def of(rows: Tensor, is_signed: bool) -> _Moments:
+        """Return the moments of rows."""
         rows = rows.double()
         mean = rows.nanmean(0).nan_to_num()
         if is_signed:
@@ -52,10 +52,24 @@ class _Moments(NamedTuple):
 
     def with_more(self, other: _Moments) -> _Moments:
         """Return the moments of both sets of rows, by the formula of Chan, Golub and LeVeque."""
-        count, far = self.count + other.count, other.mean - self.mean
-        share = other.count / count.clamp(min=1)
-        squares = self.squares + other.squares + far.square() * self.count * share
-        return _Moments(count, self.mean + far * share, squares)
+        numbers, far = self.numbers + other.numbers, other.mean - self.mean
+        share = other.numbers / numbers.clamp(min=1)
+        squares = self.squares + other.squares + far.square() * self.numbers * share
+        return _Moments(numbers, self.mean + far * share, squares)
+
+
+def _together(tensors: Iterable[Sequence[Tensor]]) -> Iterator[list[Sequence[Tensor]]]:
+    """Yield the tensors of many examples at a time, as those of all may not fit into memory."""
+    some: list[Sequence[Tensor]] = []
+    size = 0
+    for one in tensors:
+        some.append(one)
+        size += sum(map(len, one))
+        if size > _TOGETHER:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
 class Predictor(nn.Module):
@@ -124,22 +138,17 @@ class Predictor(nn.Module):
         return self
 
     def _moments(self, features: Iterable[Mapping[str, Tensor]]) -> dict[int, _Moments]:
-        """Return the moments of every tensor that the network reads.
-
-        Some thousand examples are joined at a time, as all of them may not fit into memory.
-        """
+        """Return the moments of every tensor that the network reads."""
         moments: dict[int, _Moments] = {}
-        rest = iter(features)
-        while some := list(islice(rest, _TOGETHER)):
-            tensors = zip(*map(self.net.select, some), strict=True)
-            for number, rows in enumerate(tensors):
+        for some in _together(map(self.net.select, features)):
+            for number, rows in enumerate(zip(*some, strict=True)):
                 more = _Moments.of(torch.cat(rows), self.net.map.inputs[number].is_oriented)
                 moments[number] = moments[number].with_more(more) if number in moments else more
         return moments
 
     def _set(self, name: str, moments: _Moments, keeps_constants: bool) -> None:
         mean = moments.mean
-        deviation = (moments.squares / moments.count).sqrt()
+        deviation = (moments.squares / moments.numbers).sqrt()
         varies = deviation > 1e-6 * mean.abs().clamp(min=1e-6)
         # Ones are what a network counts with: a constant feature must not become 0.
         size = torch.where(mean != 0, mean.abs(), 1.0) if keeps_constants else torch.ones_like(mean)

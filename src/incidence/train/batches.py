@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from incidence.algebra.pattern import Pattern
 from incidence.data.dataset import Task
+from incidence.data.shards import ShardedExamples
 from incidence.distributed.splitting import part_of_example, split
 from incidence.errors import IncidenceError, shown
 from incidence.structure import Structure
@@ -104,6 +105,8 @@ class ExampleBatches(Dataset[Example]):
 
     def __getitem__(self, chosen: Chosen) -> Example:
         seed, numbers = chosen
+        if isinstance(self.examples, ShardedExamples):
+            return collate(self.examples.take(numbers))
         examples = [self.examples[k] for k in numbers]
         if self.augment is not None:
             examples = self.augment(examples, torch.Generator().manual_seed(seed))

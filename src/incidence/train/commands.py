@@ -1,4 +1,5 @@
-"""The commands `train`, `prepare`, `predict`, `evaluate`, `export`, `compare` and `sweep`: flags and output.
+"""The commands `train`, `prepare`, `predict`, `evaluate`, `export`, `compare` and `sweep`: their
+flags and output.
 
 What trains is loaded when a command runs, so that help comes at once and without Lightning.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
+import incidence
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.data import DATA_SETS, DataSet, Parts, Split, load
@@ -41,7 +43,7 @@ from incidence.train.recipes import (
 __all__ = ["Experiment", "fingerprint", "lift_for", "load_for", "new_predictor", "prepare"]
 __all__ += ["reading_options"]
 
-_TOGETHER = 1024  # examples whose fingerprint is computed at once
+_TOGETHER = 1024  # examples that are looked at together
 _WITH_RECIPE = RECIPES.keys() - {"example"}
 _LAYOUT_OPTIONS = ("smiles", "nodes", "keys", "tables", "task_table")
 
@@ -203,7 +205,8 @@ def lift_for(config: Config) -> tuple[DataSet, Preparation]:
     recipe = _recipe(whole, whole.split(config.split), config)
     lift = _lift(config.with_recipe(recipe.options), whole)
     source = _absolute_paths(config, False).get("data", config.data)
-    return data, Preparation(source, reading_options(config), lift.name, lift.options)
+    reading = reading_options(config)
+    return data, Preparation(source, reading, lift.name, lift.options, incidence.__version__)
 
 
 def prepare(
@@ -336,9 +339,7 @@ def _lift_of(name: str, preparation: Preparation, wanted: Lift) -> Lift:
         IncidenceError: The model, or an option, wants another lift.
     """
     lift = Lift(preparation.lift, dict(preparation.lift_options))
-    others = {
-        key: value for key, value in wanted.options.items() if value != lift.options.get(key)
-    }
+    others = {key: value for key, value in wanted.options.items() if value != lift.options.get(key)}
     if wanted.name == lift.name and not others:
         return lift
     options = "".join(f" {key}={value}" for key, value in (others or wanted.options).items())
@@ -383,11 +384,20 @@ def new_predictor(experiment: Experiment) -> Predictor:
     config, train, task = experiment.config, experiment.parts.train, experiment.data.task
     torch.manual_seed(config.seed)
     predictor = experiment.spec.build()
-    predictor.fit_scales((one.features for one in train), task.rows_of_all(train))
+    predictor.fit_scales(_features(train), task.rows_of_all(train))
     # a random batch, as the first examples of a file are often alike
     chosen = next(iter(Order(len(experiment.batches), config.batch_size, config.seed)))
     batch = training_batches(train, task, config.neighbours)[chosen]
     return predictor.calibrate(batch.features, batch.structure)
+
+
+def _features(examples: Sequence[Example]) -> Iterator[dict[str, Tensor]]:
+    """Yield the features of examples; those of many at once, if they are in shards."""
+    if not isinstance(examples, ShardedExamples):
+        yield from (one.features for one in examples)
+        return
+    for start in range(0, len(examples), _TOGETHER):
+        yield examples[start : start + _TOGETHER].batch().features
 
 
 def fingerprint(parts: Parts) -> str:

@@ -40,8 +40,8 @@ class PreparedShards:
         missing = [number for number in every if not folder.is_complete(number)]
         rate = self.num_examples / max(self.lifting, 1e-9)
         words = (
-            f"{self.num_examples:,} examples with the lift {self.lift}, {rate:,.0f} a second (read in"
-            f" {self.reading:.1f} s)"
+            f"{self.num_examples:,} examples with the lift {self.lift}, {rate:,.0f} a second; the"
+            f" data was read in {self.reading:.1f} s"
         )
         if missing:
             return f"{words}\nmissing: {len(missing)} of {folder.num_shards} shards"

@@ -1,0 +1,156 @@
+"""Training from a prepared folder: the same weights as from the data itself, for every number of
+processes and after a kill; and what does not fit the preparation is refused.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import incidence as inc
+from incidence.cli import main
+from incidence.data.shards import ShardedExamples
+from incidence.errors import IncidenceError
+from incidence.train import resume, train
+from incidence.train.config import Config
+from incidence.train.evaluate import evaluate_run
+from incidence.train.shards import prepare_shards
+from incidence.train.trainer import Training
+from tests.train.small_runs import die, in_child
+from tests.train.test_processes import history, two
+
+OPTIONS: dict[str, Any] = {
+    "model": "rings",
+    "epochs": 2,
+    "batch_size": 9,
+    "hidden": 4,
+    "depth": 1,
+    "validation": 0.2,
+    "precision": "64-true",
+}
+
+
+@pytest.fixture(scope="module")
+def prepared(numbers: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Shards of the small graphs with rings."""
+    path = tmp_path_factory.mktemp("prepared") / "shards"
+    prepare_shards(Config(data=str(numbers), model="rings"), path, 3)
+    return path
+
+
+def _weights(path: Path) -> dict[str, torch.Tensor]:
+    return load_file(path / "model.safetensors")
+
+
+def test_prepared_data_trains_to_the_weights_of_the_data_itself(numbers, prepared, tmp_path):
+    for name, data in (("whole", numbers), ("shards", prepared)):
+        train({**OPTIONS, "data": str(data), "out": str(tmp_path / name)})
+    whole, shards = (_weights(tmp_path / name) for name in ("whole", "shards"))
+    assert whole.keys() == shards.keys()
+    assert all(torch.equal(whole[key], shards[key]) for key in whole)
+    for file in ("predictions.csv", "history.csv"):
+        assert (tmp_path / "whole" / file).read_text() == (tmp_path / "shards" / file).read_text()
+
+
+def test_examples_stay_in_their_shards_while_training(prepared, tmp_path):
+    run = train({**OPTIONS, "data": str(prepared), "epochs": 1, "out": str(tmp_path / "run")})
+    assert all(isinstance(part, ShardedExamples) for part in run.experiment.parts)
+    again, _ = evaluate_run(tmp_path / "run", {})
+    assert again.metrics() == run.evaluation.metrics()
+    other, _ = evaluate_run(tmp_path / "run", {"data": str(prepared)})
+    assert other.metrics() == run.evaluation.metrics()
+
+
+def test_two_processes_train_from_shards_as_one_does(prepared, tmp_path):
+    options = {**OPTIONS, "data": str(prepared)}
+    train({**options, "out": str(tmp_path / "one")})
+    assert two(lambda: train({**options, "out": str(tmp_path / "two")})) == [0, 0]
+    one, both = (torch.tensor(history(tmp_path / name)) for name in ("one", "two"))
+    torch.testing.assert_close(one, both, rtol=1e-5, atol=1e-6)
+
+
+def test_a_killed_run_from_shards_resumes_with_the_same_bits(prepared, tmp_path, monkeypatch):
+    options = {**OPTIONS, "data": str(prepared)}
+    train({**options, "out": str(tmp_path / "whole")})
+    step = Training.training_step
+    count = iter(range(100))
+
+    def dying(self: Training, *arguments: Any) -> Any:
+        if next(count) == 5:  # in the middle of the second epoch
+            die()
+        return step(self, *arguments)
+
+    monkeypatch.setattr(Training, "training_step", dying)
+    killed = in_child(lambda: train({**options, "out": str(tmp_path / "killed")}))
+    assert killed == -signal.SIGKILL
+    monkeypatch.setattr(Training, "training_step", step)
+    resume(tmp_path / "killed")
+    whole, killed = (_weights(tmp_path / name) for name in ("whole", "killed"))
+    assert all(torch.equal(whole[key], killed[key]) for key in whole)
+
+
+def test_processes_write_shards_side_by_side_in_any_order(numbers, prepared, tmp_path, capsys):
+    out = tmp_path / "shards"
+    for number in (3, 1, 1, 2):
+        words = ["prepare", str(numbers), "--model", "rings", "--out", str(out)]
+        assert main([*words, "--shard", f"{number}/3"]) == 0
+    printed = capsys.readouterr().out
+    assert "missing: 2 of 3 shards" in printed
+    assert "missing: 1 of 3 shards" in printed
+    assert f"next: incidence train --data {out}" in printed
+    ours, theirs = inc.data.load(out), inc.data.load(prepared)
+    assert list(ours.examples) == list(theirs.examples)
+
+
+def test_shards_that_are_there_are_not_written_again(numbers, prepared, tmp_path):
+    path = shutil.copytree(prepared, tmp_path / "shards")
+    (path / "shard-00002-of-00003.npz").unlink()
+    made = prepare_shards(Config(data=str(numbers), model="rings"), path, 3)
+    assert made.num_examples == 13
+    assert made.describe().endswith(f"next: incidence train --data {path}")
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        (
+            {"lift": "cliques"},
+            "was prepared with the lift 'rings', and these options need 'cliques'",
+        ),
+        ({"model": "pairs"}, "was prepared with the lift 'rings', and these options need 'pairs'"),
+        ({"max_size": 4}, "these options need 'rings' max_size=4: leave them out, or prepare"),
+        ({"target": "y"}, "was prepared with target = None, and now it is 'y'"),
+    ],
+    ids=str,
+)
+def test_options_that_need_another_preparation_are_refused(prepared, tmp_path, options, match):
+    given = {**OPTIONS, "data": str(prepared), "out": str(tmp_path / "run"), **options}
+    with pytest.raises(IncidenceError, match=match):
+        train(given)
+
+
+def test_prepared_data_is_not_prepared_again(prepared, tmp_path):
+    with pytest.raises(IncidenceError, match="is prepared already: give the data that it was"):
+        prepare_shards(Config(data=str(prepared)), tmp_path / "again")
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["--shard", "4/3"], "a shard is K/N, with K from 1 to N, such as 3/16; got '4/3'"),
+        (["--shard", "0/3"], "a shard is K/N"),
+        (["--shard", "2"], "a shard is K/N"),
+        (["--shard", "2/3", "--shards", "4"], "leave out --shards"),
+        (["--shards", "0"], "so there are 1 to 40 shards; got 0"),
+    ],
+    ids=str,
+)
+def test_shards_that_do_not_exist_are_refused(numbers, tmp_path, capsys, words, match):
+    assert main(["prepare", str(numbers), "--out", str(tmp_path / "out"), *words]) == 2
+    assert match in capsys.readouterr().err
