@@ -103,7 +103,8 @@ def test_nodes_with_open_faces_come_back(tmp_path):
     examples = []
     for count in (1, 2, 3):
         letters = torch.arange(count)[None]
-        members = torch.tensor([[2, 1, 3], [0, 0, count - 1]])  # in no order
+        # the members of the last entry first
+        members = torch.tensor([[2, 1, 3, 0], [count - 1, 0, count // 2, 0]])
         s = inc.Structure(4, {"i {j ...}": (letters, members), "{i ...}": members})
         examples.append(Example(s, {"i": torch.rand(4, 2)}, torch.tensor([1.0 * count])))
     data = load_whole(examples)

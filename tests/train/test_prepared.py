@@ -31,8 +31,8 @@ OPTIONS: dict[str, Any] = {
     "batch_size": 9,
     "hidden": 4,
     "depth": 1,
+    "dropout": 0.2,
     "validation": 0.2,
-    "precision": "64-true",
 }
 
 
@@ -68,7 +68,7 @@ def test_examples_stay_in_their_shards_while_training(prepared, tmp_path):
 
 
 def test_two_processes_train_from_shards_as_one_does(prepared, tmp_path):
-    options = {**OPTIONS, "data": str(prepared)}
+    options = {**OPTIONS, "data": str(prepared), "dropout": 0.0, "precision": "64-true"}
     train({**options, "out": str(tmp_path / "one")})
     assert two(lambda: train({**options, "out": str(tmp_path / "two")})) == [0, 0]
     one, both = (torch.tensor(history(tmp_path / name)) for name in ("one", "two"))
@@ -123,7 +123,10 @@ def test_shards_that_are_there_are_not_written_again(numbers, prepared, tmp_path
             {"lift": "cliques"},
             "was prepared with the lift 'rings', and these options need 'cliques'",
         ),
-        ({"model": "pairs"}, "was prepared with the lift 'rings', and these options need 'pairs'"),
+        (
+            {"model": "matrix"},
+            "was prepared with the lift 'rings', and these options need 'matrix'",
+        ),
         ({"max_size": 4}, "these options need 'rings' max_size=4: leave them out, or prepare"),
         ({"target": "y"}, "was prepared with target = None, and now it is 'y'"),
     ],
