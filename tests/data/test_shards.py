@@ -4,6 +4,7 @@ missing, damaged, or from another preparation.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pickle
 import tracemalloc
@@ -229,6 +230,28 @@ def test_nodes_that_an_example_has_not_are_refused(folder, monkeypatch):
     prepare_shard(folder, data, RINGS, 1)
     with pytest.raises(IncidenceError, match="has nodes that its examples have not"):
         inc.data.load(folder.path).examples[0]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "match"),
+    [
+        ({"tensor/0/ptr": np.array([0, -3, 2, 9])}, "an example ends before it starts"),
+        ({"feature/0/ptr": np.array([0, 1, 2, 3])}, "is damaged: features"),
+        ({"nodes/node": np.array([0, {}], dtype=object)}, "has Python objects"),
+        ({"feature/0/type": np.array("load")}, "is damaged: "),
+    ],
+    ids=lambda value: next(iter(value), "") if isinstance(value, dict) else "",
+)
+def test_arrays_that_were_changed_with_their_checksum_are_refused(folder, arrays, match):
+    file, receipt = folder.file(1), folder.file(1).with_suffix(".json")
+    with np.load(file) as before:
+        np.savez(file, **{**before, **arrays})
+    values = json.loads(receipt.read_text())
+    checksum = hashlib.blake2b(file.read_bytes(), digest_size=16).hexdigest()
+    changes = {"bytes": file.stat().st_size, "checksum": checksum}
+    receipt.write_text(json.dumps({**values, **changes}))
+    with pytest.raises(IncidenceError, match=match):
+        inc.collate(load_whole(folder.path).examples[:3])
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,11 @@ __all__ = ["Shard", "ShardFolder", "ShardedExamples", "digest_of", "write_shard"
 
 _MOST_OPEN = 256  # shards that are mapped at once: each needs a file that is open
 _CHUNK = 1 << 20  # bytes to compare at once
+# what a file may raise that is no shard, or that somebody changed together with its checksum
+_DAMAGE = (
+    *(ValueError, LookupError, TypeError, AttributeError, OSError, StopIteration),
+    zipfile.BadZipFile,
+)
 _LOCAL_HEADER = 30  # bytes before the name of a member of a zip
 
 
@@ -157,7 +162,7 @@ def _ptr(lengths: Array) -> Array:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
 
 
-class _Rows(NamedTuple):
+class _ShardTensor(NamedTuple):
     """A tensor of a shard with the rows of every example.
 
     Attributes:
@@ -226,7 +231,12 @@ class Shard:
         self.path = regular_file(path, "a shard")
         if checksum is not None and _checksum(path) != checksum:
             raise self.damage("its checksum is not the one that was written with it")
-        arrays = _mapped(path)
+        try:
+            self._take_arrays(_mapped(path))
+        except _DAMAGE as error:
+            raise self.damage(" ".join(str(error).split())[:200]) from None
+
+    def _take_arrays(self, arrays: Mapping[str, Any]) -> None:
         self.nodes = {key[6:]: arrays[key] for key in sorted(arrays) if key.startswith("nodes/")}
         self.num_examples = len(next(iter(self.nodes.values()))) - 1
         self.index = [_index(arrays, k) for k in range(_count(arrays, "tensor", "pattern"))]
@@ -241,15 +251,17 @@ class Shard:
             " options."
         )
 
-    def _rows(self, arrays: Mapping[str, Any], what: str) -> list[_Rows]:
+    def _rows(self, arrays: Mapping[str, Any], what: str) -> list[_ShardTensor]:
         rows = []
         for number in range(_count(arrays, what, "key")):
             place = f"{what}/{number}"
             key, dtype = str(arrays[f"{place}/key"]), getattr(torch, str(arrays[f"{place}/type"]))
+            if not isinstance(dtype, torch.dtype):
+                raise ValueError(f"{place} is no tensor")
             shape = tuple(arrays[f"{place}/shape"].tolist()[1:])
             # a target of whole structures has a row for every example
             ptr = arrays.get(f"{place}/ptr", np.arange(self.num_examples + 1))
-            rows.append(_Rows(key, dtype, shape, arrays[f"{place}/bytes"], ptr))
+            rows.append(_ShardTensor(key, dtype, shape, arrays[f"{place}/bytes"], ptr))
         return rows
 
     @cached_property
@@ -291,25 +303,36 @@ class _Gathering:
                 raise shard.damage(f"it has other tensors than {self.first.path}")
         self.node_ptr, self.node_shifts = {}, {}
         for sort in self.first.nodes:
-            ptr, shift = _moved([shard.nodes[sort] for shard, _ in chosen], self._numbers)
+            ptr, shift = self._moved([shard.nodes[sort] for shard, _ in chosen])
             self.node_ptr[sort], self.node_shifts[sort] = torch.from_numpy(ptr), shift
-
-    @property
-    def _numbers(self) -> list[int]:
-        return [number for _, number in self.chosen]
 
     def batch(self) -> Example:
         """Return the batch."""
         index, entry_ptr = {}, {}
         for place, one in enumerate(self.first.index):
-            ptr, shift = _moved(
-                [shard.index[place].ptrs[0] for shard, _ in self.chosen], self._numbers
-            )
+            ptr, shift = self._moved([shard.index[place].ptrs[0] for shard, _ in self.chosen])
             index[one.pattern] = self._parts(place, one, shift, int(ptr[-1]))
             entry_ptr[one.pattern] = torch.from_numpy(ptr)
         structure = Structure._of(self.node_ptr, index, entry_ptr)
         features = self._joined("features")
-        return Example._of(structure, features, self._target(), True)
+        try:
+            return Example(structure, features, self._target(), is_batch=True)
+        except IncidenceError as error:
+            raise self.first.damage(str(error).rstrip(".")) from None
+
+    def _moved(self, ptrs: Sequence[Array]) -> tuple[Array, Array]:
+        """Return where the things of every example start in a batch, and how far they have moved.
+
+        Returns:
+            The starts with the end, [examples + 1], and the distances, [examples].
+        """
+        pairs = zip(ptrs, self.chosen, strict=True)
+        spans = np.array([ptr[number : number + 2] for ptr, (_, number) in pairs])
+        lengths = spans[:, 1] - spans[:, 0]
+        if (lengths < 0).any():
+            raise self.first.damage("an example ends before it starts")
+        ptr = _ptr(lengths)
+        return ptr, ptr[:-1] - spans[:, 0]
 
     def _parts(self, place: int, one: _Index, shift: Array, entries: int) -> tuple[Tensor, ...]:
         """Return the index of a pattern, with nodes and entries numbered through the batch."""
@@ -320,7 +343,8 @@ class _Gathering:
             lengths = [piece.shape[1] for piece in pieces]
             part = np.concatenate(pieces, axis=1) + np.repeat(move, lengths, axis=1)
             # kernels trust what they get
-            if part.size and (part.min() < 0 or bool((part.max(1) >= bounds[k]).any())):
+            is_outside = part.size and (part.min() < 0 or (part.max(1) >= bounds[k]).any())
+            if is_outside or (not k and len(part) and part.shape[1] != entries):
                 raise self.first.damage(f"`{one.pattern}` has nodes that its examples have not")
             parts.append(torch.from_numpy(part))
         return tuple(parts)
@@ -348,17 +372,6 @@ class _Gathering:
         return targets if self.first.target_kind == "entries" else targets[""]
 
 
-def _moved(ptrs: Sequence[Array], numbers: Sequence[int]) -> tuple[Array, Array]:
-    """Return where the things of every example start in a batch, and how far they have moved.
-
-    Returns:
-        The starts with the end, [examples + 1], and the distances, [examples].
-    """
-    spans = np.array([ptr[number : number + 2] for ptr, number in zip(ptrs, numbers, strict=True)])
-    ptr = _ptr(spans[:, 1] - spans[:, 0])
-    return ptr, ptr[:-1] - spans[:, 0]
-
-
 _parsed = lru_cache(maxsize=1024)(Pattern)
 
 
@@ -382,6 +395,8 @@ def _array_at(memory: mmap.mmap, info: zipfile.ZipInfo) -> Any:
     start = info.header_offset + _LOCAL_HEADER + lengths
     head = io.BytesIO(memory[start : start + min(info.file_size, 1 << 16)])
     shape, is_by_columns, dtype = array_header(head, info.filename)
+    if dtype.hasobject:
+        raise ValueError(f"{info.filename} has Python objects")
     first = start + head.tell()
     return np.ndarray(shape, dtype, memory, first, order="F" if is_by_columns else "C")
 
@@ -475,7 +490,7 @@ class ShardedExamples(Sequence[Example]):
     def fingerprint(self) -> bytes:
         """Return bytes that change with any example, by the checksums of the shards."""
         every = range(1, self.folder.num_shards + 1)
-        checksums = [str(self.folder.receipt(number)["checksum"]) for number in every]
+        checksums = [str(self.folder.receipt(number).get("checksum")) for number in every]
         return " ".join(checksums).encode() + self._rows.tobytes()
 
 
