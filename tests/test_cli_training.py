@@ -329,7 +329,7 @@ def test_lists_have_at_most_80_columns_and_nothing_is_cut(capsys):
         (["evaluate", "run", "another"], "{} evaluate: cannot tell what 'another' is for."),
         (["predict", "run"], "{} predict: the following arguments are required: WHAT"),
         (["trian"], "{}: no command 'trian'. Did you mean train?"),
-        (["fly"], "{}: no command 'fly'. There are: explain, bench, train,"),
+        (["fly"], "{}: no command 'fly'. There are: explain, expressivity, bench, train,"),
         (["--fly"], "{}: "),
     ],
 )
