@@ -42,8 +42,11 @@ def _members(name: PublicName) -> list[str]:
     if name.kind not in ("class", "exception"):
         return []
     package, _, attribute = name.documented.rpartition(".")
-    fields = getattr(getattr(import_module(package), attribute), "_fields", ())
-    return ["   :members:", f"   :exclude-members: {', '.join(['extra_repr', *fields])}"]
+    documented = getattr(import_module(package), attribute)
+    fields = getattr(documented, "_fields", ())
+    # what scikit-learn adds to every estimator is documented there
+    added = [k for k, v in vars(documented).items() if type(v).__module__.startswith("sklearn.")]
+    return ["   :members:", f"   :exclude-members: {', '.join(['extra_repr', *fields, *added])}"]
 
 
 def _words_about(path: str) -> list[str]:

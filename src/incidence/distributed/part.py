@@ -239,7 +239,7 @@ def rows(part: Part, text: str | Pattern) -> Tensor:
 
     Args:
         part: The part.
-        text: The tensor. Values of whole structures, ``, are on all processes.
+        text: The tensor. Values of whole structures are on all processes.
     """
     part = as_part(part)
     pattern = part.resolve(text)
