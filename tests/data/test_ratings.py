@@ -375,6 +375,9 @@ def test_the_best_items_of_users_are_counted_as_one_by_one(tmp_path):
         recalls.append(len(set(best) & set(liked)) / len(liked))
     assert found["ndcg@10"] == pytest.approx(sum(gains) / len(gains))
     assert found["recall@10"] == pytest.approx(sum(recalls) / len(recalls))
+    disliked = rows[completion.target[rows, 0] < mean]
+    nothing = completion.rank(known, disliked, lambda x: value[tuple(x.structure["query"])])
+    assert all(map(math.isnan, nothing.values()))
 
 
 def test_further_facts_are_known_and_change_what_is_predicted_for_a_new_user(tmp_path):

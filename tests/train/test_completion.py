@@ -83,6 +83,20 @@ def test_a_network_beats_the_means_of_users_and_movies(run):
     assert metrics["rmse"] < 0.6 * metrics["baseline"]["rmse"]
     page = (run / "report.html").read_text()
     assert "for the damped means of user and movie" in page
+
+
+def test_few_pairs_are_ranked_by_default_and_ranks_stand_beside_the_error(
+    run, rated, tmp_path, monkeypatch
+):
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert {"rmse", "mae", "ndcg@10", "recall@10"} <= set(metrics["test"])
+    assert metrics["test"]["ndcg@10"] > metrics["test"]["baseline"]["ndcg@10"] / 2
+    page = (run / "report.html").read_text()
+    assert page.index("rmse") < page.index("ndcg@10")
+    monkeypatch.setattr("incidence.data.completion._FEW_CANDIDATES", 5)
+    options = {"target": "rating", "epochs": 1, "hidden": 4, "depth": 1}
+    many = train({**options, "data": str(rated / "ratings.csv"), "out": str(tmp_path / "run")})
+    assert "ndcg@10" not in many.evaluation.parts["test"].metrics
     log = (run / "log.txt").read_text()
     assert "for the damped means of user and movie" in log
     assert f"incidence predict {run} pairs.csv" in log

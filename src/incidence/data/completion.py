@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -130,6 +131,11 @@ class Completion(ABC):
     def ranked(self) -> tuple[str, ...]:
         """The names of the metrics of `rank`, the main one first; none for most kinds."""
         return ()
+
+    @property
+    def is_cheap_to_rank(self) -> bool:
+        """Whether every evaluation has the metrics of `rank`, and not only where they are named."""
+        return False
 
     def rank(
         self, known: Tensor, rows: Tensor, score: Callable[[Example], Tensor]
@@ -424,6 +430,7 @@ DAMPING, _SWEEPS = 5.0, 4
 TOP = 10
 """How many of the best items of a user count."""
 _MOST_CANDIDATES = 1 << 22  # pairs that are scored for ranks
+_FEW_CANDIDATES = 1 << 18  # pairs that are scored in every evaluation: a few epochs take as long
 _MOST_TOGETHER = 1 << 16  # pairs that are scored at once
 
 
@@ -516,13 +523,20 @@ class Ratings(Completion):
         """The metrics of `rank`."""
         return (f"ndcg@{TOP}", f"recall@{TOP}") if len(self.keys) == 2 else ()
 
+    @property
+    def is_cheap_to_rank(self) -> bool:
+        """Whether there are few pairs of a user and an item."""
+        counts = self.rows.counts
+        return prod(counts[sort] for sort in self.sorts_of(2)) <= _FEW_CANDIDATES
+
     def rank(
         self, known: Tensor, rows: Tensor, score: Callable[[Example], Tensor]
     ) -> dict[str, float]:
         """Return how well the best items of every user agree with those that the user liked.
 
         Liked are the rows to rank with at least the mean number of all known rows. Candidates are
-        all items without a known number. The result is the mean over users who liked some.
+        all items without a known number. The result is the mean over users who liked some, and NaN
+        without any.
 
         Args:
             known: The rows that are known.
@@ -552,7 +566,7 @@ class Ratings(Completion):
             ideal = weights.cumsum(0)[sizes.clamp(max=hits.shape[1]) - 1]
             sums += torch.stack([(hits @ weights / ideal).sum(), (hits.sum(1) / sizes).sum()])
             count += len(some)
-        return dict(zip(self.ranked, (sums / max(count, 1)).tolist(), strict=True))
+        return dict(zip(self.ranked, (sums / count).tolist(), strict=True))
 
     def targets_of(self, table: TextTable) -> Tensor:
         """Return the numbers of a table: of the only column that is no key, or has a usual name.

@@ -74,12 +74,18 @@ def evaluate(
         for name, examples, rows in zip(Split._fields, parts, data.order(split), strict=True)
         if examples
     }
-    if data.completion is not None and data.metric in data.completion.ranked:
+    if data.completion is not None and _has_ranks(data, data.completion):
         for name, rows in zip(Split._fields, split, strict=True):
             if name in scored:
                 scored[name] = scorer.with_ranks(scored[name], _known_for(name, split), rows)
     rest = data.rest(split)
     return Evaluation(data, scored, scorer.score(rest, data.others(split)) if rest else None)
+
+
+def _has_ranks(data: DataSet, completion: Completion) -> bool:
+    """Return whether ranks among all candidates are measured: they are cheap, or are named."""
+    is_cheap = bool(completion.ranked) and completion.is_cheap_to_rank
+    return is_cheap or data.metric in completion.ranked
 
 
 def _known_for(part: str, split: Split) -> Tensor | None:
@@ -133,7 +139,7 @@ class _Scorer(NamedTuple):
         ours, blind = scored.metrics, scored.baseline
         if known is None:
             nothing = dict.fromkeys(completion.ranked, nan)
-            return replace(scored, score=Score({**nothing, **ours}, {**nothing, **blind}))
+            return replace(scored, score=Score({**ours, **nothing}, {**blind, **nothing}))
 
         def score(example: Example) -> Tensor:
             return self.predictor.predict(example.features, example.structure)[:, -1]
@@ -144,7 +150,9 @@ class _Scorer(NamedTuple):
             for name in completion.baselines
         ]
         best = {name: max(one[name] for one in others) for name in ranks}
-        return replace(scored, score=Score({**ranks, **ours}, {**best, **blind}))
+        if self.data.metric in ranks:  # the main metric comes first
+            return replace(scored, score=Score({**ranks, **ours}, {**best, **blind}))
+        return replace(scored, score=Score({**ours, **ranks}, {**blind, **best}))
 
     def _by_target(self, predicted: Tensor, target: Tensor) -> dict[str, Score]:
         """Return the metrics of each number or label alone, if there are several."""
