@@ -421,6 +421,45 @@ def test_threads_do_not_disturb_each_other():
     assert not wrong
 
 
+# Other threads of torch would use time of the process that is none of this thread. With 100
+# channels a network has enough parameters for them.
+ONE_THREAD = """
+import time, torch
+from incidence import collate
+from incidence.models import make, read_channels
+from tests.models.small import for_preset
+torch.set_num_threads(1)
+one = for_preset("graph").to(torch.float32)
+batch = collate([one] * 20)
+net = make("graph", read_channels("graph", {k: v.shape[1] for k, v in one.features.items()}), 2,
+           hidden=100)
+def step():
+    y = net(batch.features, batch.structure)
+    y.backward(torch.ones(20, 2))
+    for p in net.parameters():
+        p.grad = None
+step()
+torch.set_num_threads(2)
+process, thread = time.process_time(), time.thread_time()
+for _ in range(20):
+    step()
+thread = time.thread_time() - thread
+print((time.process_time() - process - thread) / thread)
+"""
+
+
+def test_a_step_starts_no_second_thread():
+    environment = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_THREAD],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    assert float(done.stdout) < 0.01
+
+
 @pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.exhaustive)])
 def test_memory_stays_bounded_over_batches_of_all_sizes(count):
     net, _, _ = preset_case("graph")
