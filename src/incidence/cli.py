@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from incidence import __version__
 from incidence.algebra.explain import explain
-from incidence.errors import IncidenceError, as_called, command, optional
+from incidence.errors import IncidenceError, as_called, command, optional, options_as
 
 __all__ = ["main"]
 
@@ -103,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0; 1 if something was skipped; or 2 for input that was refused.
     """
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), options_as("command"):
         warnings.showwarning = _print_warning
         return _main(argv)
 

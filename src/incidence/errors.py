@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from reprlib import Repr
 from typing import Any
@@ -16,16 +18,27 @@ __all__ = [
     "PatternError",
     "TooLargeError",
     "as_called",
+    "by_door",
     "command",
     "need",
+    "only_options",
     "optional",
+    "options_as",
     "shown",
+    "spelled",
 ]
 
 _COMMAND = re.compile(
     r"(?<![\w./-])incidence"
     r" ((?:bench|compare|evaluate|explain|export|predict|sweep|train|welcome)\b)"
 )
+# `--name value` in backticks, or --name alone; a value has no backtick
+_OPTION = re.compile(r"`--([a-z][a-z-]*)(?: ([^`]*))?`|(?<![\w./`-])--([a-z][a-z-]*)")
+_RESUME = re.compile(r"`?incidence train --resume ((?:[^\s`]*[^\s`.])?)`?")
+_FREE = "data-options"  # the option whose values are options themselves, such as labels=7
+_SENTENCES = re.compile(r"(?<=\.) (?=[A-Z])")
+_DOOR: ContextVar[str] = ContextVar("door", default="python")
+_OFFERED: ContextVar[frozenset[str] | None] = ContextVar("offered", default=None)
 # The packages that install modules of another name.
 _PACKAGES = {"torchmetrics": "lightning", "yaml": "pyyaml"}
 _LONGEST = 2000  # characters of a message
@@ -47,14 +60,106 @@ def as_called(text: str) -> str:
     return _COMMAND.sub(lambda match: f"{command()} {match[1]}", text)
 
 
+@contextmanager
+def options_as(door: str) -> Iterator[None]:
+    """Let messages write options for whoever reads them; it also decorates functions.
+
+    Args:
+        door: `command` for the command line, which is stronger than the others; `config` for the
+            options of a run in Python; `python`, the default, for arguments.
+    """
+    token = _DOOR.set(door if _DOOR.get() != "command" else "command")
+    try:
+        yield
+    finally:
+        _DOOR.reset(token)
+
+
+@contextmanager
+def only_options(*names: str) -> Iterator[None]:
+    """Let messages leave out remedies by options that a command or method lacks."""
+    token = _OFFERED.set(frozenset(names))
+    try:
+        yield
+    finally:
+        _OFFERED.reset(token)
+
+
+def by_door(flag: str, argument: str) -> str:
+    """Return how an option is typed on the command line, or else how it is in Python."""
+    return flag if _DOOR.get() == "command" else argument
+
+
+def spelled(text: str) -> str:
+    """Return a text with its options as the caller types them: as flags, or as arguments.
+
+    An option with a value stands in backticks.
+
+    Example:
+        >>> spelled("add `--validation 0.1` and `--keys user movie`; leave out --augment")
+        "add `validation=0.1` and `keys=['user', 'movie']`; leave out `augment`"
+        >>> with options_as("command"):
+        ...     spelled("add `--validation 0.1`; leave out --augment")
+        'add --validation 0.1; leave out --augment'
+    """
+    offered = _OFFERED.get()
+    if offered is not None:
+        text = _without_others(text, offered)
+    if _DOOR.get() == "command":
+        return _OPTION.sub(lambda match: match[0].strip("`"), text)
+    return _OPTION.sub(_as_argument, _RESUME.sub(_as_call, text))
+
+
+def _without_others(text: str, offered: frozenset[str]) -> str:
+    """Return a text without the sentences about other options; of the first one its beginning."""
+    first, *others = _SENTENCES.split(text)
+    lacking = next((m for m in _OPTION.finditer(first) if (m[1] or m[3]) not in offered), None)
+    if lacking is not None:
+        problem, colon, _ = first[: lacking.start()].rpartition(": ")
+        first = f"{problem}." if colon else first
+    useful = [one for one in others if {m[1] or m[3] for m in _OPTION.finditer(one)} <= offered]
+    return " ".join([first, *useful])
+
+
+def _as_call(match: re.Match[str]) -> str:
+    return f"`incidence.train.resume({match[1]!r})`"
+
+
+def _as_argument(match: re.Match[str]) -> str:
+    """Return an option of the command line as an argument in Python."""
+    flag, value = match[1] or match[3], match[2]
+    is_free = flag == _FREE and _DOOR.get() == "python"
+    if is_free and not value:
+        return "further options"
+    if not value:
+        return f"`{flag.replace('-', '_')}`"
+    if is_free and value:
+        name, _, value = value.strip("'").partition("=")
+        return f"`{name}={_as_literal(value)}`"
+    return f"`{flag.replace('-', '_')}={_as_literal(value)}`"
+
+
+def _as_literal(text: str) -> str:
+    """Return the value of an option as it is written in Python: 0.1, True, 'a' or ['a', 'b']."""
+    words = shlex.split(text) if text.count("'") % 2 == 0 else [text]
+    if len(words) > 1:
+        return repr(words)
+    [word] = words or [text]
+    if word in ("true", "false", "...") or re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", word):
+        return word.title()
+    return repr(word)
+
+
 class IncidenceError(ValueError):
     """Invalid input. The message says what must hold, what came, where, and what to do.
 
-    A long message loses its middle, because it may quote input of any length.
+    A long message loses its middle, because it may quote input of any length. Options are spelled
+    for whoever reads it.
     """
 
     def __init__(self, *arguments: object) -> None:
-        super().__init__(*(_cut(one) if isinstance(one, str) else one for one in arguments))
+        texts = (_cut(spelled(one)) if isinstance(one, str) else one for one in arguments)
+        super().__init__(*texts)
 
 
 def _cut(text: str) -> str:

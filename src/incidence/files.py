@@ -94,6 +94,6 @@ def disk_trouble(path: Path, error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return (
             f"the disk is full: {path} was not written, and what was there before is whole. Make"
-            " room; a run goes on with --resume."
+            " room; a run goes on with: incidence train --resume RUN"
         )
     return f"{path} cannot be written: {error.strerror or error}."

@@ -91,9 +91,7 @@ def test_explanations_fit_80_columns(text, show_all):
 
 def test_long_lists_are_cut_with_a_count_unless_all_is_asked_for():
     explanation = explain("i j k -> i j k")
-    assert "... and 143 operations more (--all or text(show_all=True) shows them)." in str(
-        explanation
-    )
+    assert "... and 143 operations more (text(show_all=True) shows them)." in str(explanation)
     assert "  202  " in explanation.text(show_all=True)
     assert "more" not in explanation.text(show_all=True).split("\n")[-1]
 
@@ -255,7 +253,7 @@ def test_as_many_pairs_of_orbits_are_shown_as_the_limit_says_and_the_rest_is_cou
 
 
 @pytest.mark.parametrize(
-    ("most", "told"), [(14, "too many to list"), (15, "--all or text(show_all=True) shows them")]
+    ("most", "told"), [(14, "too many to list"), (15, "text(show_all=True) shows them")]
 )
 def test_what_is_left_out_can_be_shown_up_to_what_can_be_listed(most, told, monkeypatch):
     monkeypatch.setattr(MODULE, "_MAX_SHOWN", 5)

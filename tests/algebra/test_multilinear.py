@@ -157,7 +157,7 @@ def test_products_are_explained_at_the_door_and_on_the_command_line(capsys):
     )
     assert "1 of them sums over a node" in str(ProductExplanation(MultilinearMap("i * i -> i")))
     assert "8 need a join.\nExact dimension: 32 at 2 nodes; 203 at 6 nodes." in str(told)
-    assert "... and 143 more (--all or text(show_all=True) shows them)." in str(told)
+    assert "... and 143 more (text(show_all=True) shows them)." in str(told)
     assert "... and" not in told.text(show_all=True)
     assert max(map(len, told.text(show_all=True).splitlines())) <= 80
     assert "<code>y[i i] = x1[i i] x2[i i]</code>" in told._repr_html_()

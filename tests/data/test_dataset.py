@@ -65,7 +65,7 @@ def test_a_validation_part_that_is_there_is_not_drawn_anew():
     fixed = DataSet("mine", data.examples, data.task, (split,), "example")
     with pytest.raises(
         IncidenceError,
-        match="'mine' has a validation part, so none is drawn: leave out --validation",
+        match="'mine' has a validation part, so none is drawn: leave out `validation`",
     ):
         fixed.with_parts(0.5)
     assert fixed.with_parts().splits == (split,)

@@ -65,5 +65,5 @@ def test_ratings_are_split_by_a_column_of_dates(tmp_path):
     with pytest.raises(IncidenceError, match=r"no folds and no groups"):
         inc.data.load(path, "rating", time="day", cv=3)
     path.write_text("\n".join(["user,movie,rating,day,split", *(f"{row},train" for row in rows)]))
-    with pytest.raises(IncidenceError, match=r"leave out --time"):
+    with pytest.raises(IncidenceError, match=r"leave out `time`"):
         inc.data.load(path, "rating", time="day")

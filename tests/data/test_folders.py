@@ -127,7 +127,7 @@ def test_a_share_for_validation_is_refused_where_that_part_is_told(tmp_path):
     )
     with pytest.raises(
         IncidenceError,
-        match="has a validation part, so none is drawn: leave out --validation",
+        match="has a validation part, so none is drawn: leave out `validation`",
     ):
         load(tmp_path, validation=0.5)
 
@@ -149,9 +149,9 @@ def test_columns_that_are_no_targets_are_refused_as_such(tmp_path, name):
 @pytest.mark.parametrize(
     ("options", "flag"),
     [
-        ({"target": "y"}, "--target"),
-        ({"reader": "graph"}, "--reader"),
-        ({"a": 1}, "--data-options"),
+        ({"target": "y"}, "`target`"),
+        ({"reader": "graph"}, "`reader`"),
+        ({"a": 1}, "further options"),
     ],
 )
 def test_saved_examples_take_no_options_of_other_files(tmp_path, options, flag):
@@ -225,7 +225,7 @@ def test_options_go_to_the_reader(tmp_path):
             r"no reader reads .*README. Readers by suffix: .*graph \(\.edges",
         ),
         ("file,y\nmany.g6,1\n", {}, "many.g6 has 2 examples, and a row of targets.csv is for one"),
-        ("file,y\nmany.g6,1\nsaved.npz,2\n", {}, "the files need different readers. Give --reader"),
+        ("file,y\nmany.g6,1\nsaved.npz,2\n", {}, "the files need different readers. Give `reader`"),
         ("file,y\nbad.g6,1\n", {}, r"bad.g6, line 1"),
         ("file,y\nempty.g6,1\n", {}, r"empty.g6 has no example"),
         (
@@ -265,7 +265,7 @@ def test_files_outside_the_folder_of_their_table_need_leave(tmp_path, name):
     (folder / "link.edges").symlink_to(outside)
     (folder / "loop.edges").symlink_to(folder / "loop.edges")
     (folder / "targets.csv").write_text(f"file,y\n{name.format(tmp_path)},1\n")
-    told = r"which is not below its folder\. If that is meant, give outside=True, or --data-options"
+    told = r"which is not below its folder\. If that is meant, give `outside=True`"
     # by the version of Python
     with pytest.raises(
         IncidenceError, match=told if "loop" not in name else f"{told}|there is no such file"
@@ -317,7 +317,7 @@ def test_a_table_that_is_no_text_is_named(tmp_path):
 def test_two_readers_of_one_suffix_are_asked_about(tmp_path, monkeypatch):
     monkeypatch.setitem(READERS, "again", READERS["graph"])
     with pytest.raises(
-        IncidenceError, match=r"the readers graph, again all read such files\. Give --reader"
+        IncidenceError, match=r"the readers graph, again all read such files\. Give `reader`"
     ):
         load(table(tmp_path, "file,y\ng0.edges,1\n"))
 
@@ -545,6 +545,16 @@ def test_options_of_tables_that_are_something_else_are_refused(tmp_path, options
         load(tmp_path / "r.csv", **options)
 
 
+def test_a_table_of_files_under_another_name_is_told_its_name(tmp_path):
+    for k in range(2):
+        (tmp_path / f"g{k}.edges").write_text("0 1\n1 2\n")
+    (tmp_path / "labels.csv").write_text("file,y\ng0.edges,0\ng1.edges,1\n")
+    with pytest.raises(IncidenceError, match=r"targets of files beside it, call the table targets"):
+        load(tmp_path)
+    (tmp_path / "labels.csv").rename(tmp_path / "targets.csv")
+    assert len(load(tmp_path).examples) == 2
+
+
 def test_ratings_divided_by_double_colons_are_read(tmp_path):
     (tmp_path / "ratings.dat").write_text(
         "1::10::5::978300760\n1::20::3::978302109\n2::10::4::978301968\n"
@@ -556,7 +566,7 @@ def test_ratings_divided_by_double_colons_are_read(tmp_path):
     }
     with pytest.raises(
         IncidenceError,
-        match=r"two ID columns and a number \(ratings\): name the number with --target",
+        match=r"two ID columns and a number \(ratings\): name the number with `target`",
     ):
         load(tmp_path / "ratings.dat", target="3")
 
@@ -590,7 +600,7 @@ def test_edges_whose_columns_differ_by_direction_say_how_tables_are_read_as_dire
         IncidenceError,
         match=(
             r"the row of features of the edge \(0, 1\) differs .* For tables, that is"
-            r" --data-options directed=true"
+            r" `directed=True`"
         ),
     ):
         load(tmp_path, target="label")

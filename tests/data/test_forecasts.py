@@ -200,7 +200,7 @@ def test_sqlite_frames_and_folders_give_the_same_examples(shop):
     (shop / "bad.sqlite").write_bytes(b"SQLite format 3 nothing else")
     with pytest.raises(IncidenceError, match="cannot be read as a SQLite database"):
         inc.data.load(shop / "bad.sqlite", task_table=task)
-    with pytest.raises(IncidenceError, match=r"--task-table task\.csv"):
+    with pytest.raises(IncidenceError, match=r"task_table='task\.csv'"):
         inc.data.load(shop / "shop.sqlite")
 
 
@@ -274,7 +274,7 @@ def test_options_and_tables_that_do_not_fit_are_refused(shop, tmp_path):
     with pytest.raises(IncidenceError, match=r"names of their parts, as dnf\.train\.csv"):
         inc.data.load(shop / "shop", task_table=[shop / "task.csv", shop / "task.csv"])
     alone = {"a": TextTable("a", {"x": ["1"]}, ["line 2"])}
-    with pytest.raises(IncidenceError, match=r"--keys orders\.customer=customers"):
+    with pytest.raises(IncidenceError, match=r"keys='orders\.customer=customers'"):
         find_keys("a", alone)
     (tmp_path / "none").mkdir()
     with pytest.raises(IncidenceError, match="has no tables"):

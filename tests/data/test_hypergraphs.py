@@ -76,11 +76,11 @@ def test_labels_of_hyperedges_keep_equal_ones_apart(folder):
 
 def test_equal_hyperedges_are_merged_or_kept_and_the_run_says_which(folder):
     nodes = folder / "nodes.csv"
-    with pytest.warns(UserWarning, match=r"1 of 4 hyperedges .* are merged.*duplicates=keep"):
+    with pytest.warns(UserWarning, match=r"1 of 4 hyperedges .* are merged.*duplicates='keep'"):
         merged = inc.data.load(folder / "inc.csv", nodes=nodes).examples[0]
     assert merged.structure.num_entries("{i ...}") == 3
     assert merged.features["{i ...}"].tolist() == [[2.0, 3.0], [1.0, 2.0], [1.0, 2.0]]
-    with pytest.warns(UserWarning, match=r"stay apart.*duplicates=merge"):
+    with pytest.warns(UserWarning, match=r"stay apart.*duplicates='merge'"):
         kept = inc.data.load(folder / "inc.csv", nodes=nodes, duplicates="keep").examples[0]
     assert kept.structure.counts == {"edge": 4, "node": 5}
     with pytest.raises(IncidenceError, match=r"merge or keep; got 'drop'"):
@@ -114,7 +114,7 @@ def test_a_table_of_many_hypergraphs_has_a_target_for_each(tmp_path):
     assert data.names == ["g1", "g2", "g3"]
     assert [example.structure.num_nodes for example in data.examples] == [2, 3, 2]
     assert data.examples[1].features["{i ...}"].tolist() == [[2.0, 3.0]]  # two copies of one
-    with pytest.raises(IncidenceError, match=r"many hypergraphs\. Give a table.*--tables"):
+    with pytest.raises(IncidenceError, match=r"many hypergraphs\. Give a table.*`tables="):
         inc.data.load(tmp_path / "many.csv", "size")
     csv(tmp_path / "hypergraphs.csv", "hypergraph,size", [("h1", 2), ("h2", 3)])
     with pytest.raises(IncidenceError, match="no row is about a hypergraph"):
@@ -238,7 +238,7 @@ def test_a_model_of_whole_hypergraphs_predicts_a_new_file(tmp_path):
 
 
 def test_hypergraphs_without_labels_name_the_options(folder):
-    with pytest.raises(IncidenceError, match=r"--nodes nodes\.csv --target label.*--task links"):
+    with pytest.raises(IncidenceError, match=r"nodes='nodes\.csv'` `target='label'.*task='links'"):
         inc.data.load(folder / "inc.csv")
     with pytest.raises(IncidenceError, match=r"no option `folds`: it takes nodes"):
         inc.data.load(folder / "inc.csv", nodes=folder / "nodes.csv", folds=3)

@@ -261,7 +261,7 @@ def test_lines_of_different_length_are_hyperedges(tmp_path):
             {"negatives": 0},
             "the option `negatives` of links is a whole number, at least 1; got 0",
         ),
-        (graph(), {"target": "x"}, "with --task links, links are the target: leave out --target"),
+        (graph(), {"target": "x"}, "with `task='links'`, links are the target: leave out `target`"),
         (
             graph(),
             {"links": "i"},
@@ -348,7 +348,7 @@ def test_names_in_a_third_place_are_nodes_of_hyperedges_and_numbers_may_be_weigh
     (tmp_path / "numbers.txt").write_text("4 5 1\n5 4 2\n1 2 3\n")
     with pytest.raises(
         IncidenceError,
-        match="If every line is a set of nodes, say so: --data-options hyperedges=true",
+        match="If every line is a set of nodes, say so: `hyperedges=True`",
     ):
         load(tmp_path / "numbers.txt", task="links")
 
@@ -435,7 +435,7 @@ def test_numbers_that_are_measured_name_no_nodes(tmp_path):
         load(tmp_path / "a.csv", task="links")
     frame = pd.DataFrame(PAIRS, columns=["user", "movie"])
     with pytest.raises(
-        IncidenceError, match="a link has two ends, as in --keys user movie; got user"
+        IncidenceError, match=r"a link has two ends, as in `keys=\['user', 'movie'\]`; got user"
     ):
         load(frame, task="links", keys="user")
 

@@ -38,10 +38,10 @@ def test_a_family_is_chosen_by_option():
             {"family": 3},
             "the option `family` of the data set 'families' is a text; got 3",
         ),
-        ({"target": "x"}, "the data set 'families' has one target: leave out --target"),
+        ({"target": "x"}, "the data set 'families' has one target: leave out `target`"),
         (
             {"reader": "graph"},
-            "the data set 'families' is not read from files by a reader: leave out --reader",
+            "the data set 'families' is not read from files by a reader: leave out `reader`",
         ),
     ],
 )
@@ -70,7 +70,7 @@ def test_the_same_seed_draws_the_same_validation_part_everywhere():
 def test_a_fixed_validation_part_is_not_drawn_anew():
     with pytest.raises(
         IncidenceError,
-        match=("'families' has a validation part, so none is drawn: leave out --validation"),
+        match=("'families' has a validation part, so none is drawn: leave out `validation`"),
     ):
         load("families", validation=0.1)
 
@@ -85,7 +85,7 @@ def test_data_that_is_nowhere_is_refused():
 
 def test_the_target_of_a_data_set_of_pyg_is_a_number(tmp_path):
     with pytest.raises(
-        IncidenceError, match="is the number of a column, as in --target 0; got 'y'"
+        IncidenceError, match="is the number of a column, as in `target=0`; got 'y'"
     ):
         load("pyg:TUDataset/MUTAG", "y", folder=tmp_path)
 
@@ -137,11 +137,11 @@ def test_a_data_set_without_splits_gets_one_by_chance():
         ),
         ([], {}, "the data set 'examples' is empty"),
         ([1, 2], {}, "or a DataSet; got <class 'list'>"),
-        (squares(2), {"target": "x"}, "a list of examples has one target: leave out --target"),
+        (squares(2), {"target": "x"}, "a list of examples has one target: leave out `target`"),
         (
             squares(2),
             {"reader": "graph"},
-            "a list of examples is not read from files by a reader: leave out --reader",
+            "a list of examples is not read from files by a reader: leave out `reader`",
         ),
         (
             squares(2),

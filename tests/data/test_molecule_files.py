@@ -110,7 +110,7 @@ def test_tables_with_a_column_of_smiles_are_molecules(tmp_path):
         IncidenceError,
         match=(
             r"which column has the SMILES is not clear, it is none of: a, b\. Say which with"
-            r" --smiles"
+            r" `smiles`"
         ),
     ):
         list(READ(write(tmp_path / "b.csv", "a,b\n1,2\n")))

@@ -316,8 +316,8 @@ def test_arrays_of_a_graph_with_masks_are_read(tmp_path):
             {},
             r"classes are the integers 0, 1, \.\.\. below 65,536; got 65536",
         ),
-        ({}, {"target": "x"}, "has labels as an array: leave out --target"),
-        ({}, {"labels": 3}, "has labels as an array: leave out --data-options"),
+        ({}, {"target": "x"}, "has labels as an array: leave out `target`"),
+        ({}, {"labels": 3}, "has labels as an array: leave out further options"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(tmp_path, changes, options, problem):

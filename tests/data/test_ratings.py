@@ -169,13 +169,13 @@ def test_a_row_that_comes_again_or_lacks_a_key_is_passed_over(tmp_path):
             {},
             (
                 r"cannot tell what kind of data .*ratings.csv contains \(columns: a, b, c\)\."
-                r" Expected a SMILES column \(molecules\), or .* \(ratings\).*--task links"
+                r" Expected a SMILES column \(molecules\), or .* \(ratings\).*`task='links'"
             ),
         ),
         (
             "source,target,weight\nn1,n2,1\nn2,n3,2\n",
             {},
-            r"--nodes nodes.csv \(labels of nodes\), or --task links",
+            r"nodes='nodes.csv'` \(labels of nodes\), or `task='links'`",
         ),
         (
             RATINGS,
@@ -189,9 +189,9 @@ def test_a_row_that_comes_again_or_lacks_a_key_is_passed_over(tmp_path):
         (
             "p,q,rate\na,b,1\n",
             {"keys": ["p", "q"]},
-            "which of p, q, rate has the number to predict is not clear: say --target",
+            "which of p, q, rate has the number to predict is not clear: say `target`",
         ),
-        (RATINGS, {"task": "classification"}, "ratings are numbers, so leave out --task"),
+        (RATINGS, {"task": "classification"}, "ratings are numbers, so leave out `task`"),
         (
             RATINGS,
             {"colour": 1, "keys": ["user", "movie"]},

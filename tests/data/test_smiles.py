@@ -89,7 +89,7 @@ def test_columns_may_be_said(tmp_path):
     assert data.columns == {"one": SMILES, "two": SMILES[::-1]}
     with pytest.raises(
         IncidenceError,
-        match=r"SMILES is not clear, it could be any of: one, two\. Say which with --smiles",
+        match=r"SMILES is not clear, it could be any of: one, two\. Say which with `smiles`",
     ):
         load(path, "y")
     with pytest.raises(IncidenceError, match="has no column `three`; it has: one, two, y, z"):
@@ -246,8 +246,8 @@ def test_a_column_with_one_value_throughout_is_no_target_if_there_is_another(tmp
     with pytest.raises(
         IncidenceError,
         match=(
-            r"could be any of: expt, other\. Say which column with --target, or several: --target"
-            r" expt,other"
+            r"could be any of: expt, other\. Say which column with `target`, or several:"
+            r" `target='expt,other'`"
         ),
     ):
         load(

@@ -2,6 +2,7 @@
 stay together.
 """
 
+import numpy as np
 import pandas
 import pytest
 import torch
@@ -94,10 +95,10 @@ def test_classes_are_spread_over_the_folds():
 def test_what_cannot_be_drawn_is_refused():
     told = DataSet(**{**vars(made()), "splits": (Split(*(torch.tensor([k]) for k in range(3))),)})
     with pytest.raises(
-        IncidenceError, match="'mine' defines its parts, so none are drawn: leave out --cv"
+        IncidenceError, match="'mine' defines its parts, so none are drawn: leave out `cv`"
     ):
         told.with_parts(cv=3)
-    with pytest.raises(IncidenceError, match="leave out --groups"):
+    with pytest.raises(IncidenceError, match="leave out `groups`"):
         told.with_parts(groups=range(40))
     with pytest.raises(IncidenceError, match="groups have a name for each of 40 rows; got 3"):
         made().with_parts(groups=["a", "b", "c"])
@@ -177,3 +178,20 @@ def test_groups_that_are_nothing_are_refused(tmp_path):
         match="a: scaffolds are computed from SMILES, and the data has no column of them",
     ):
         load(tmp_path / "a.sdf", "y", groups="scaffold")
+
+
+def test_splits_of_train_and_test_alone_have_an_empty_part_for_validation():
+    examples = made(8).examples
+    rows = np.arange(8)
+    for train, test in (([0, 1, 2, 3], [4, 5]), (rows[:4], rows[4:6])):
+        data = load(examples, splits=[(train, test)])
+        assert [part.tolist() for part in data.split()] == [[0, 1, 2, 3], [], [4, 5]]
+    data = load(examples, splits=[([0, 1], [2], [3]), ([4], [5])])
+    assert [len(split.validation) for split in data.splits] == [1, 0]
+    assert "2 splits, the first train 2, validation 1, test 1" in repr(data)
+
+
+@pytest.mark.parametrize("splits", [[[0, 1, 2]], [([0],)], [([0], [1], [2], [3])], [0, 1]])
+def test_a_split_of_neither_two_nor_three_parts_is_refused(splits):
+    with pytest.raises(IncidenceError, match=r"split 0 has the rows for training and for testing"):
+        load(made(8).examples, splits=splits)

@@ -169,7 +169,7 @@ def test_two_rounds_are_one_and_one_more():
         ({"max_vertices": 3}, "max_vertices"),
         ({"max_vertices": 8, "refined": "edge"}, "leave out max_vertices, or use inc.geometry"),
         ({"refined": "twice"}, "refined is one of none, barycentric, stellar, graded20"),
-        ({}, r"read from files: .* set INCIDENCE_DATA. .* need no files: max_vertices=8"),
+        ({}, r"read from files: .* set INCIDENCE_DATA. .* need no files: `max_vertices=8`"),
         ({"folder": "nowhere"}, r"needs the file .*surfaces10.txt.gz, which is not there"),
     ],
 )

@@ -286,7 +286,7 @@ def test_a_target_that_is_not_clear_is_asked_for():
     table = TextTable("a.csv", {"a": ["1", "3"], "b": ["2", "5"]}, ["line 2", "line 3"])
     with pytest.raises(
         IncidenceError,
-        match=r"could be any of: a, b\. Say which column with --target, or several: --target a,b",
+        match=r"could be any of: a, b\. Say which column with `target`, or several: `target='a,b'",
     ):
         choose_targets(table, ())
     with pytest.raises(IncidenceError, match="what is to be predicted is none of: a, b"):
@@ -374,3 +374,13 @@ def test_the_names_of_many_columns_are_compared_in_no_time():
     with pytest.raises(IncidenceError, match="the DataFrame has no rows"):
         table_of(Wide())
     assert perf_counter() - began < 2
+
+
+def test_quotes_that_windows_wrote_are_no_control_characters(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"name,smiles,y\n2\x92-PCB,C,1\n\xe9t\xe9,CC,2\n")
+    (tmp_path / "b.csv").write_text("name,smiles,y\n2\x92-PCB,C,1\nété,CC,2\n")
+    for name in ("a.csv", "b.csv"):
+        assert read_table(tmp_path / name)["name"] == [
+            "2\N{RIGHT SINGLE QUOTATION MARK}-PCB",
+            "été",
+        ]

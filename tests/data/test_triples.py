@@ -158,5 +158,5 @@ def test_triples_are_entries_of_two_sorts():
 def test_triples_without_a_task_name_the_option(tmp_path):
     path = tmp_path / "t.tsv"
     path.write_text("\n".join(["head\trelation\ttail", *lines()]))
-    with pytest.raises(IncidenceError, match=r"has typed triples .*add --task links\."):
+    with pytest.raises(IncidenceError, match=r"has typed triples .*add `task='links'`\."):
         inc.data.load(path)

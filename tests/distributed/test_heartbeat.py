@@ -63,7 +63,7 @@ def test_a_process_that_is_gone_is_named(gone: int) -> None:
     time.sleep(0.8)
     beats[gone].close()
     assert any(f"process {gone} has given no sign of life for 0.3 s" in text for text in said)
-    assert all("incidence train --resume" in text for text in said)
+    assert all("incidence.train.resume" in text for text in said)
 
 
 def test_a_store_out_of_reach_ends_the_process() -> None:

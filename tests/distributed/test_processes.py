@@ -51,7 +51,7 @@ def test_a_killed_process_ends_the_others_with_a_sentence() -> None:
     (one, _, three), seconds = _failed(3, "killed")
     for text in (one, three):
         assert "one of them has ended" in text
-        assert "incidence train --resume" in text
+        assert "incidence.train.resume" in text
     assert seconds < 40
 
 

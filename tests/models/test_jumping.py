@@ -30,7 +30,7 @@ def test_heads_read_the_mean_or_maximum_of_all_blocks(how):
 
 def test_the_maximum_of_oriented_tensors_is_refused():
     IncidenceNet("<i j> -> <i j>", 2, hidden=4, jumping="mean")
-    with pytest.raises(IncidenceError, match="jumping='max' is not odd"):
+    with pytest.raises(IncidenceError, match="`jumping='max'` is not odd"):
         IncidenceNet("<i j> -> <i j>", 2, hidden=4, jumping="max")
     with pytest.raises(IncidenceError, match="jumping is one of last, mean, max; got 'cat'"):
         IncidenceNet("i -> i", 2, hidden=4, jumping="cat")

@@ -344,7 +344,7 @@ def test_tensors_are_a_model_of_their_own():
         ({"dropout_at": "block"}, "dropout_at is one of branch, stream; got 'block'"),
         (
             {"ends": "entry", "through": "i j"},
-            "with ends='entry' the hidden tensors are among the inputs; got `i j`",
+            "with `ends='entry'` the hidden tensors are among the inputs; got `i j`",
         ),
         ({"out_channels": 0}, "out_channels is a number of channels, at least 1; got 0"),
     ],

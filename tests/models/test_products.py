@@ -165,7 +165,7 @@ def test_wrong_products_are_refused():
         IncidenceError,
         match=(
             r"the product `i, j -> i j` must take hidden tensors, and `i` is none: there are"
-            r" `i j`\. Name the hidden tensors with through="
+            r" `i j`\. Name the hidden tensors with `through`"
         ),
     ):
         IncidenceNet("i j -> ", 2, products="i, j -> i j")

@@ -116,15 +116,15 @@ def test_queries_must_have_nodes_and_be_inputs():
     with pytest.raises(
         IncidenceError,
         match=(
-            "with ends='query' every output is an input, too, whose entries are the queries; `i` is"
-            " none"
+            "with `ends='query'` every output is an input, too, whose entries are the queries; `i`"
+            " is none"
         ),
     ):
         IncidenceNet("known={i j}, query={i j} -> i", 2, ends="query")
     with pytest.raises(IncidenceError, match="has no nodes of sort `node`: add them"):
         IncidenceNet("known={i j}, query={i j} -> query={i j}", 2, ends="query")
     with pytest.raises(
-        IncidenceError, match="with ends='query' the hidden tensors are among the inputs"
+        IncidenceError, match="with `ends='query'` the hidden tensors are among the inputs"
     ):
         IncidenceNet("i, query={i j} -> query={i j}", 2, ends="query", through="{i j}")
 

@@ -120,6 +120,10 @@ MAKING: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: Linear(PLAIN, 1, 1, operations=lambda o: False),
         "operations= keeps none of the 2 operations of `i -> i`: the layer would be constant",
     ),
+    "operations that rings have where they may share two nodes": (
+        lambda: Linear("{i j} -> {i ...}", 1, 1, operations="boundary"),
+        "It keeps some with `max_overlap=2`, which matches entries that share 2 nodes",
+    ),
     "a predicate that is none": (lambda: Linear(PLAIN, 1, 1, operations=3), "operations"),
     "a negative overlap": (
         lambda: Linear("{i ...} -> i", 1, 1, max_overlap=-1),

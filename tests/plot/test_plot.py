@@ -11,6 +11,7 @@ import torch
 from incidence import plot
 from incidence.errors import IncidenceError
 from incidence.plot.theme import LIGHT
+from incidence.structure import Structure
 
 BASE = 0x2800
 
@@ -206,3 +207,12 @@ def test_long_names_of_classes_leave_room_for_the_cells():
     name = "Neoplasms benign, malignant and unspecified (incl cysts and polyps)"
     axis = plot.confusion(torch.eye(2), torch.tensor([0, 1]), [name, "b"]).axes[0]
     assert [text.get_text() for text in axis.get_yticklabels()] == ["Neoplasms benign, malig…", "b"]
+
+
+def test_a_picture_and_its_scene_say_what_they_are_in_one_line():
+    for what in (plot.operations("i j -> i j"), plot.structure(Structure(0, {}))):
+        for text in (repr(what), repr(what.scene)):
+            assert len(text.splitlines()) == 1
+            assert len(text) < 120
+    picture = plot.operations("i j -> i j")
+    assert f"{picture.scene.width:.0f} x {picture.scene.height:.0f} points" in repr(picture)

@@ -394,6 +394,18 @@ def test_infinite_values_that_change_are_found():
         assert_equivariant(sometimes, nodes(graph()), graph(), inputs="i")
 
 
+def test_an_output_of_other_rows_names_the_patterns_that_have_as_many():
+    s = Structure(4, {"{i j}": [[0, 1, 2], [1, 2, 3]]})
+
+    def at_nodes(x: Tensor, s: Structure) -> Tensor:
+        one, other = s["{i j}"]
+        return torch.zeros(4, 2).index_add(0, one, x).index_add(0, other, x)
+
+    with pytest.raises(IncidenceError, match=r"the output: outputs='i' has 4 rows here, and"):
+        assert_equivariant(at_nodes, torch.randn(3, 2), s, inputs="{i j}")
+    assert_equivariant(at_nodes, torch.randn(3, 2), s, inputs="{i j}", outputs="i")
+
+
 def test_an_output_of_other_rows_asks_for_its_pattern():
     with pytest.raises(IncidenceError, match="for one row per structure it is outputs=''"):
         assert_equivariant(lambda x, s: x.sum(0, keepdim=True), nodes(graph()), graph(), inputs="i")

@@ -207,7 +207,7 @@ def test_a_folder_without_what_the_model_knows_is_told(run, tmp_path):
 def test_ratings_have_no_lift(run, tmp_path):
     with pytest.raises(
         IncidenceError,
-        match=r"what is known of .* changes from part to part, so it has no lift: leave out --lift",
+        match=r"what is known of .* changes from part to part, so it has no lift: leave out `lift`",
     ):
         train(
             {"data": str(run.parent / "ratings.csv"), "lift": "rings", "out": str(tmp_path / "run")}
@@ -296,14 +296,14 @@ def test_hits_that_everybody_has_are_told_as_such(linked, capsys):
             f"The {part} part has {absent} absent links, too few for hits@50: 100 % whatever is"
             " predicted."
         )
-        assert (f"{told} Draw more with --data-options negatives=5." in notes) == (
-            10 <= absent < 50
-        )
+        assert (f"{told} Draw more with `negatives=5`." in notes) == (10 <= absent < 50)
     assert len(notes) == 2  # validation and test
+    flag = "--data-options negatives=5"  # as the run was started on the command line
+    typed = [note.replace("`negatives=5`", flag) for note in notes]
     for text in ((linked / "log.txt").read_text(), (linked / "report.html").read_text()):
-        assert all(note in text for note in notes)
+        assert all(note in text for note in typed)
     assert main(["evaluate", str(linked)]) == 0
-    assert capsys.readouterr().out.splitlines()[-2:] == notes
+    assert capsys.readouterr().out.splitlines()[-2:] == typed
 
 
 def test_ranks_with_enough_absent_links_are_told_without_a_note(run):

@@ -219,9 +219,7 @@ def test_what_looks_like_a_date_is_the_name_of_data(text, tmp_path):
     "value", ["!!bool maybe", '!!int "_"', '!!float ""', "!!timestamp foo", "9" * 5000]
 )
 def test_options_of_data_are_plain_values(value):
-    with pytest.raises(
-        IncidenceError, match="an option of the data is written as in --data-options labels=7"
-    ):
+    with pytest.raises(IncidenceError, match="an option of the data is written as in `labels=7`"):
         read_options([f"labels={value}"])
     assert read_options(["at=1:30", "size=12"]) == {"at": "1:30", "size": 12}
 
@@ -265,9 +263,7 @@ def test_options_are_plain_values():
     "text", ["labels", "=3", "labels=[1", "labels=" + "9" * 5000, "labels=" + "[" * 20_000]
 )
 def test_options_in_another_form_are_refused(text):
-    with pytest.raises(
-        IncidenceError, match="an option of the data is written as in --data-options labels=7"
-    ):
+    with pytest.raises(IncidenceError, match="an option of the data is written as in `labels=7`"):
         read_options([text])
 
 

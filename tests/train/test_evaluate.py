@@ -211,7 +211,7 @@ def test_a_table_without_the_target_of_the_model_is_refused_unless_it_is_said(on
         IncidenceError,
         match=(
             r"has no column `expt`; it has: smiles, logS\. The model predicts expt: say with"
-            r" --target"
+            r" `target`"
         ),
     ):
         one.evaluate(new)

@@ -102,7 +102,7 @@ def test_outputs_that_are_too_far_off_are_not_written(run, onnx_file, tmp_path, 
     with pytest.raises(
         IncidenceError,
         match=(
-            r"was not written: its outputs differ from those of the network by .* Raise --tolerance"
+            r"was not written: its outputs differ from those of the network by .* Raise `tolerance`"
         ),
     ):
         model.export(tmp_path / "model.onnx")

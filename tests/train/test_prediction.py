@@ -522,7 +522,7 @@ def test_a_run_that_is_not_finished_predicts_nothing(runs, tmp_path, capsys):
     copy = shutil.copytree(runs["graph"], tmp_path / "copy")
     (copy / "model.safetensors").unlink()
     with pytest.raises(
-        IncidenceError, match="has no model yet: finish it with `incidence train --resume"
+        IncidenceError, match=r"has no model yet: finish it with `incidence\.train\.resume"
     ):
         predict(copy, [], [])
     (copy / "model.safetensors").write_bytes(b"damaged")

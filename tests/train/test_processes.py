@@ -148,7 +148,7 @@ def labelled_nodes(tensor: str) -> inc.Example:
 def test_only_labels_of_entries_are_learned_on_a_structure_over_processes(tmp_path):
     inc.collate(graphs(20)).save(tmp_path / "d.npz")
     given = {**SMALL, "data": str(tmp_path / "d.npz"), "out": str(tmp_path / "run")}
-    with pytest.raises(inc.IncidenceError, match="--split-structure is for labels or numbers"):
+    with pytest.raises(inc.IncidenceError, match="`split_structure` is for labels or numbers"):
         train({**given, "split_structure": True})
 
 
@@ -156,7 +156,7 @@ def test_a_structure_over_processes_is_not_sampled(tmp_path):
     labelled_nodes("{i j}").save(tmp_path / "d.npz")
     given = {**SMALL, "data": str(tmp_path / "d.npz"), "out": str(tmp_path / "run")}
     given |= {"operations": "local", "neighbours": "2 2", "split_structure": True}
-    with pytest.raises(inc.IncidenceError, match="all entries in every step: leave out --neigh"):
+    with pytest.raises(inc.IncidenceError, match="all entries in every step: leave out `neigh"):
         train(given)
 
 

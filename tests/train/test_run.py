@@ -218,7 +218,7 @@ def test_anything_that_is_data_can_be_trained_on(tmp_path):
 def test_a_target_that_is_the_same_for_all_is_nothing_to_learn(targets, only, tmp_path):
     frame = pandas.DataFrame({"smiles": ["C" * k for k in range(1, 13)], "y": targets})
     with pytest.raises(
-        IncidenceError, match=f"there is {only}, so nothing to learn: see what --target is"
+        IncidenceError, match=f"there is {only}, so nothing to learn: see what `target` is"
     ):
         train({"out": str(tmp_path / "run"), "target": "y"}, frame)
 
@@ -403,7 +403,7 @@ def test_watching_needs_a_validation_part(options, tmp_path):
             (folder / name / part / "a.edges").write_text("0 1\n1 2\n2 0\n")
     with pytest.raises(
         IncidenceError,
-        match=r"--keep best and --patience need a validation part: add --validation 0\.1",
+        match=r"`keep='best'` and `patience` need a validation part: add `validation=0\.1`",
     ):
         train({**SMALL, **options, "data": str(folder), "out": str(tmp_path / "run")})
     assert not (tmp_path / "run").exists()
@@ -640,13 +640,13 @@ def test_a_new_run_never_writes_into_a_folder_that_has_something(done, numbers, 
     before = content(done)
     with pytest.raises(
         IncidenceError,
-        match=r"exists already, and is not written over.*To continue the run in it: .*--resume",
+        match=r"exists already, and is not written over.*To continue the run in it: .*\.resume",
     ):
         train({**SMALL, "data": str(numbers), "out": str(done)})
     assert content(done) == before
     (tmp_path / "file").write_text("mine")
     with pytest.raises(
-        IncidenceError, match="exists already, and is not written over: choose another --out"
+        IncidenceError, match="exists already, and is not written over: choose another `out`"
     ):
         train({**SMALL, "data": str(numbers), "out": str(tmp_path / "file")})
     with pytest.raises(IncidenceError, match="no folder can be made for the run"):
@@ -665,10 +665,10 @@ def test_a_new_run_never_writes_into_a_folder_that_has_something(done, numbers, 
             {"data": "no-such-data"},
             "'no-such-data' is no data set and no file or folder. Data sets: solubility",
         ),
-        ({"data": "pyg:TUDataset/MUTAG"}, "--folder"),
+        ({"data": "pyg:TUDataset/MUTAG"}, "`folder`"),
         (
             {"data": "solubility", "target": "x"},
-            "the data set 'solubility' has one target: leave out --target",
+            "the data set 'solubility' has one target: leave out `target`",
         ),
         (
             {"model": "mesh"},
@@ -680,7 +680,7 @@ def test_a_new_run_never_writes_into_a_folder_that_has_something(done, numbers, 
         ({"aggr": "median"}, "median"),
         ({"precision": "8-true"}, "the option `precision` is one of"),
         ({"accelerator": "abacus"}, "Lightning does not take these options"),
-        ({"devices": 99}, "examples cannot be shared by 99 processes: use fewer --devices"),
+        ({"devices": 99}, "examples cannot be shared by 99 processes: use fewer `devices`"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options, message, numbers, tmp_path):
@@ -1085,7 +1085,7 @@ def test_a_network_too_large_for_the_memory_that_is_allowed_is_refused_before_it
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b"])
 def test_a_folder_that_cannot_be_made_is_refused(name, numbers, tmp_path):
     with pytest.raises(
-        IncidenceError, match=r"no folder can be made for the run: .* Choose one with --out"
+        IncidenceError, match=r"no folder can be made for the run: .* Choose one with `out`"
     ):
         train({**SMALL, "data": str(numbers), "out": str(tmp_path / name)})
     with pytest.raises(IncidenceError, match="is no folder of a run"):
@@ -1332,7 +1332,7 @@ def test_an_interrupted_run_names_its_folder(numbers, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Training, "training_step", stop)
     with pytest.raises(
-        Interrupted, match="stopped; continue with: incidence train --resume"
+        Interrupted, match=r"stopped; continue with: `incidence\.train\.resume"
     ) as error:
         train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run")})
     assert error.value.folder.path == tmp_path / "run"

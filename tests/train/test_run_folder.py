@@ -38,3 +38,10 @@ def test_every_table_of_the_package_is_written_in_that_way():
         if re.search(r"csv\.(Dict)?[wW]riter|to_csv", path.read_text())
     }
     assert writers == {"train/run_folder.py"}
+
+
+def test_control_characters_do_not_reach_tables():
+    assert (
+        csv_text([["2\x92-PCB", "a\x07b\x7fc", 3]])
+        == "2\N{RIGHT SINGLE QUOTATION MARK}-PCB,a b c,3\n"
+    )

@@ -54,7 +54,7 @@ def test_an_ensemble_resumes_to_the_same_weights_after_a_stop(ensemble, tmp_path
 
     monkeypatch.setattr(module._Job, "run", stop_second)
     options = {**SMALL, "ensemble": 2, "seed": 5, "out": str(tmp_path / "run")}
-    with pytest.raises(Interrupted, match=f"--resume {tmp_path / 'run'}$"):
+    with pytest.raises(Interrupted, match=f"resume\\('{tmp_path / 'run'}'\\)`$"):
         train(options, graphs(40))
     resumed = resume(tmp_path / "run", graphs(40))
     theirs = load_file(ensemble.folder.weights)

@@ -268,12 +268,12 @@ def test_one_graph_trains_in_batches_of_nodes_with_their_neighbours_and_the_same
     [
         (
             {"neighbours": "10;10"},
-            "neighbours are given for every step, as in --neighbours 10,10, .*; got '10;10'",
+            "neighbours are given for every step, as in `neighbours='10,10'`, .*; got '10;10'",
         ),
         ({"neighbours": "-1,5"}, "neighbours are given for every step"),
         (
             {"neighbours": "5,5", "model": "relational"},
-            "this one has some: add --operations local",
+            "this one has some: add `operations='local'`",
         ),
         (
             {"neighbours": "5,5", "batch_size": 5, "devices": 50},
@@ -292,7 +292,7 @@ def test_neighbours_are_for_nodes_of_one_structure(tmp_path):
     with pytest.raises(
         IncidenceError,
         match=(
-            r"--neighbours is for one structure whose nodes have targets; the data has \d+ examples"
+            r"`neighbours` is for one structure whose nodes have targets; the data has \d+ examples"
         ),
     ):
         train({"out": str(tmp_path / "run"), "epochs": 1, "neighbours": "5,5"})

@@ -26,13 +26,14 @@ from incidence.algebra.overlap import MAX_LISTED, overlaps
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.products import ProductText, needs_join
 from incidence.algebra.variables import bound_in_words, num_variables
-from incidence.errors import IncidenceError, TooLargeError
+from incidence.errors import IncidenceError, TooLargeError, by_door
 
 __all__ = ["Explanation", "ProductExplanation", "explain"]
 
 WIDTH = 80
 _MAX_LABEL = 32  # characters of a column of the table
 _MAX_BLOCKS, _MAX_SHOWN = 30, 60  # are shown, unless the caller wants all
+_ALL = "--all", "text(show_all=True)"  # what lists the rest
 _MOST_COUNTED = 2_000  # products whose variables are counted
 _LEGEND = (
     "x is the input, y the output. Letters of x stand for different nodes, and so do",
@@ -348,7 +349,7 @@ class ProductExplanation:
                 yield from lines(str(reading), initial_indent=start, subsequent_indent=indent)
         left = len(self._products) - len(shown)
         if left:
-            yield f"... and {left:,} more (--all or text(show_all=True) shows them)."
+            yield f"... and {left:,} more ({by_door(*_ALL)} shows them)."
 
     def data(self, show_all: bool = True) -> dict[str, Any]:
         """Return the explanation as plain data, for JSON."""
@@ -438,7 +439,7 @@ def _more(left: int, what: str, limit: int, shown: int) -> list[str]:
     if not left:
         return []
     can_list = left + shown <= limit
-    remedy = "--all or text(show_all=True) shows them" if can_list else "too many to list"
+    remedy = f"{by_door(*_ALL)} shows them" if can_list else "too many to list"
     return [f"... and {_count(left, what + ' more')} ({remedy})."]
 
 

@@ -63,7 +63,7 @@ def target_names(target: object) -> tuple[str, ...]:
     if not is_list or not all(type(name) in (str, int) for name in names):
         raise IncidenceError(
             "the target of files is the name of a column or property, or a list of names; got"
-            f" {target!r}. Write it as in target='SOL'."
+            f" {target!r}. Write it as in `--target SOL`."
         )
     return tuple(map(str, names))
 
@@ -114,10 +114,10 @@ def choose_targets(
     problem = f"could be any of: {listed(free)}" if free else _no_target(table, used)
     several = ""
     if len(numbers) > 1:
-        several = f", or several: --target {shlex.quote(','.join(free[:3]))}"
+        several = f", or several: `--target {shlex.quote(','.join(free[:3]))}`"
     raise IncidenceError(
-        f"{table.source}: what is to be predicted {problem}. Say which {table.word} with"
-        f" --target{several}."
+        f"{table.source}: what is to be predicted {problem}. Say which {table.word} with --target"
+        f"{several}."
     )
 
 
@@ -332,7 +332,7 @@ def _kind_of(source: str, name: str, texts: Sequence[str], is_alone: bool) -> st
     if words and len(words) < len(present):
         raise IncidenceError(
             f"{source}: the target `{name}` has numbers and text, such as {words[0]!r}. Correct it,"
-            " or give task='classification' to read every value as the name of a class."
+            " or give `--task classification` to read every value as the name of a class."
         )
     if words:
         return "classification"

@@ -191,7 +191,7 @@ def find_keys(
     if not any(one.foreign for one in keyed.values()):
         raise IncidenceError(
             f"{name}: no table refers to another by a column that is called like its key. Name the"
-            f" keys, as in --keys orders.customer=customers; there are: {listed(list(tables))}."
+            f" keys, as in `--keys orders.customer=customers`; there are: {listed(list(tables))}."
         )
     return Database(name, keyed)
 

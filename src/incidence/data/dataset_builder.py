@@ -18,7 +18,7 @@ from incidence.data.columns import choose_targets, read_parts, read_targets, tar
 from incidence.data.dataset import METRICS, DataSet, Kind, Record, Task, as_kind
 from incidence.data.default_features import PLAN, plan_features, with_planned
 from incidence.data.shards import ShardedExamples
-from incidence.data.splitting import Split, splits_of
+from incidence.data.splitting import Split, as_split, splits_of
 from incidence.data.tables import TextTable
 from incidence.errors import IncidenceError, shown
 from incidence.structure.example import Example
@@ -256,7 +256,7 @@ def from_examples(
     name: str = "examples",
     source: str = "",
     task: str | None = None,
-    splits: Sequence[Split] = (),
+    splits: Sequence[Sequence[Any]] = (),
 ) -> DataSet:
     """Return a data set of examples whose targets all belong to one pattern, or to no pattern.
 
@@ -269,7 +269,8 @@ def from_examples(
         name: The name of the data set.
         source: What messages call it; the name if empty.
         task: The kind of task, if the values do not decide it.
-        splits: Splits that the data defines.
+        splits: Splits that the data defines, each of the rows for training, perhaps for validation,
+            and for testing.
 
     Raises:
         IncidenceError: The examples are not alike, or have no targets, or targets of several kinds.
@@ -289,7 +290,7 @@ def from_examples(
         name,
         finished,
         described,
-        tuple(splits),
+        tuple(as_split(split, number) for number, split in enumerate(splits)),
         reader="example",
         about=f"{len(finished)} examples from {source}.",
         is_transductive=bool(at) and len(finished) == 1,
@@ -566,7 +567,7 @@ def _assert_class_targets(targets: Sequence[Tensor], task: Task) -> None:
 def _checked_split(split: Split, number: int, count: int) -> Split:
     """Return the split with tensors of whole numbers below `count`."""
     parts = []
-    for name, rows in zip(Split._fields, split, strict=True):
+    for name, rows in zip(Split._fields, as_split(split, number), strict=True):
         part = torch.as_tensor(rows)
         if not part.numel():
             part = part.long()  # an empty list becomes floats

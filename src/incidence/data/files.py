@@ -252,7 +252,7 @@ def _assert_below(table: Path, files: Sequence[Path]) -> None:
         if not _is_below(file, table.parent):
             raise IncidenceError(
                 f"{table} lists {shown(str(file))}, which is not below its folder. If that is"
-                " meant, give outside=True, or --data-options outside=true."
+                " meant, give `--data-options outside=true`."
             )
 
 
@@ -344,7 +344,7 @@ def _read_database(request: DataRequest) -> DataSet:
 def _refuse_database(request: DataRequest) -> DataSet:
     raise IncidenceError(
         f"{request.path} is a database: say what to predict by a table of entities, times and"
-        " targets, as in --task-table task.csv."
+        " targets, as in `--task-table task.csv`."
     )
 
 

@@ -244,7 +244,7 @@ def _equal_in_words(sets: Sequence[tuple[int, ...]], is_merged: bool) -> str:
     count = len(sets) - len(set(sets))
     return (
         f"{count:,} of {len(sets):,} hyperedges have the nodes of another one. They {what}"
-        f" (--data-options duplicates={other} for the other way)."
+        f" (`--data-options duplicates={other}` for the other way)."
     )
 
 

@@ -35,7 +35,7 @@ from incidence.data.hypergraph_tables import (
 from incidence.data.node_tables import GraphColumns
 from incidence.data.splitting import splits_of
 from incidence.data.tables import TextTable
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, spelled
 
 __all__ = [
     "READER",
@@ -80,7 +80,7 @@ def from_hypergraph_tables(tables: HypergraphTables, request: DataRequest) -> Da
         parts = [parts[place[name]] if name in place else -1 for name in entries]
     notes = [*found.notes, *tables.left_out]
     for note in notes:
-        warnings.warn(f"{request.name}: {note}", stacklevel=3)
+        warnings.warn(spelled(f"{request.name}: {note}"), stacklevel=3)
     return DataSet(
         request.name,
         [found.example.replace(target={at: rows})],
@@ -143,8 +143,8 @@ def _level_of_target(
         )
     raise IncidenceError(
         f"{source}: a hypergraph without labels. For labels of nodes or hyperedges, give their"
-        " table, as in --nodes nodes.csv --target label, or --tables hyperedges.csv. For hyperedges"
-        " that are missing, add --task links."
+        " table, as in `--nodes nodes.csv` `--target label`, or `--tables hyperedges.csv`. For"
+        " hyperedges that are missing, add `--task links`."
     )
 
 
@@ -154,8 +154,8 @@ def _from_many(tables: HypergraphTables, request: DataRequest) -> DataSet:
     if wholes is None:
         raise IncidenceError(
             f"{tables.incidences.source}: its column `{tables.whole}` says that there are many"
-            " hypergraphs. Give a table with a target for each, as in --tables hypergraphs.csv"
-            " --target label."
+            " hypergraphs. Give a table with a target for each, as in `--tables hypergraphs.csv`"
+            " `--target label`."
         )
     key = key_of(wholes, WHOLE_NAMES)
     names = choose_targets(wholes, request.targets, [key])
@@ -224,7 +224,7 @@ def options_for_files(files: Sequence[Path], options: Mapping[str, Any]) -> dict
     _duplicates({"duplicates": duplicates})
     left_out = {note: one.incidences.source for one in reversed(every) for note in one.left_out}
     for note, source in left_out.items():
-        warnings.warn(f"{source.partition(',')[0]}: {note}", stacklevel=4)
+        warnings.warn(spelled(f"{source.partition(',')[0]}: {note}"), stacklevel=4)
     is_apart = duplicates == "keep" or any(map(needs_pairs, every))
     nodes = _joined([one.nodes for one in every if one.nodes is not None])
     edges = _joined([one.edges for one in every if one.edges is not None])

@@ -217,7 +217,7 @@ def _of_path(path: Path, options: Mapping[str, Any]) -> LinkGraph:
     except IncidenceError as error:
         hint = ""
         if any(len(line.words) > 2 for line in lines):
-            hint = " If every line is a set of nodes, say so: --data-options hyperedges=true."
+            hint = " If every line is a set of nodes, say so: `--data-options hyperedges=true`."
         raise IncidenceError(f"{error}{hint}") from error
 
 
@@ -344,7 +344,7 @@ def _keys(
         keys = tuple(edges.named(name) for name in names)
         if len(set(keys)) != 2:
             raise IncidenceError(
-                f"{edges.source}: a link has two ends, as in --keys user movie; got"
+                f"{edges.source}: a link has two ends, as in `--keys user movie`; got"
                 f" {', '.join(keys)}."
             )
         return keys

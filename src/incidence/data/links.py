@@ -375,8 +375,8 @@ def _link_tensor(structure: Structure, text: str | None) -> Pattern:
     candidates = [pattern for pattern in structure.patterns if _may_be_links(pattern)]
     if len(candidates) != 1:
         raise IncidenceError(
-            f"which tensor has the links is not clear: say one of {listed} with --data-options"
-            " 'links=...'."
+            f"which tensor has the links is not clear: say one of {listed} with"
+            " `--data-options 'links=...'`."
         )
     return candidates[0]
 

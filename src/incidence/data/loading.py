@@ -21,7 +21,7 @@ from incidence.data.pyg import PREFIX, from_pyg_data, from_pyg_name, is_pyg, unp
 from incidence.data.surfaces import load_surfaces
 from incidence.data.table_kinds import from_frames
 from incidence.data.tables import are_frames, listed
-from incidence.errors import IncidenceError, shown
+from incidence.errors import IncidenceError, by_door, shown
 from incidence.extensions import load_extensions
 from incidence.structure.collate import uncollate
 from incidence.structure.example import Example
@@ -200,7 +200,7 @@ def load_whole(
 def _load_links(what: Any, request: DataRequest) -> DataSet:
     for flag, value in (("--target", request.target), ("--reader", request.reader)):
         if value is not None:
-            raise IncidenceError(f"with --task links, links are the target: leave out {flag}.")
+            raise IncidenceError(f"with `--task links`, links are the target: leave out {flag}.")
 
     def load_named(name: Any) -> DataSet:
         return load_whole(name, folder=request.folder)
@@ -276,5 +276,6 @@ def _skipped_in_words(data: DataSet) -> str:
         what = f"skipped {count} of {count + len(data.examples)} records that cannot be read:"
     lines = [f"{data.name}: {what}", *data.passed_over[:_MOST_SHOWN]]
     if more > 0:
-        lines.append(f"and {more} more, all in `data.passed_over`")
+        where = by_door("", ", all in `data.passed_over`")
+        lines.append(f"and {more} more{where}")
     return "\n  ".join(lines)

@@ -244,7 +244,7 @@ def write_coloured(
     if points is None or not has_faces or at not in _AT.values():
         raise IncidenceError(
             f"{record.name}: a coloured mesh has coordinates and triangles, and predictions of"
-            " vertices, edges or faces. Write a table instead: --out predicted.csv."
+            " vertices, edges or faces. Write a table instead: `--out predicted.csv`."
         )
     rows = torch.tensor(values, dtype=torch.float64)
     if at == "{i j}":

@@ -192,7 +192,7 @@ def _without_repetition(
         pairs, values = strict_entries(Pattern(text), pairs, num_nodes, values, source)
     except IncidenceError as error:
         raise IncidenceError(
-            f"{error} For tables, that is --data-options directed=true."
+            f"{error} For tables, that is `--data-options directed=true`."
         ) from error
     return pairs, values.get("the row of features", torch.ones(pairs.shape[1], 1))
 

@@ -139,7 +139,7 @@ def from_rating_tables(
     if request.task == "classification":
         raise IncidenceError(
             f"{table.source}: ratings are numbers, so leave out --task. To predict which pairs"
-            " exist, use --task links."
+            " exist, use `--task links`."
         )
     pairs = read_pairs(table, keys, others)
     rows, names = pairs.table, pairs.names
@@ -188,7 +188,7 @@ def _rating_and_keys(table: TextTable, request: DataRequest) -> tuple[str, tuple
     if found is None or len(found) < 2 or len({rating, *found}) <= len(found):
         raise IncidenceError(
             f"{table.source}: which columns of {listed(table.columns)} name what a number of"
-            f" `{rating}` belongs to is not clear: say two, as in --keys user movie."
+            f" `{rating}` belongs to is not clear: say two, as in `--keys user movie`."
         )
     return rating, found
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.data.dataset import DataSet, Split
 from incidence.data.dataset_builder import from_examples, with_floats
-from incidence.data.splitting import assert_apart
+from incidence.data.splitting import as_split, assert_apart
 from incidence.errors import IncidenceError, need
 from incidence.geometry.convert.edge_lists import is_no_loop
 from incidence.geometry.convert.pyg import name_in, warn_about
@@ -78,7 +78,7 @@ def from_pyg_name(
         raise IncidenceError(f"{purpose} is stored in files: give the folder for them by --folder.")
     if isinstance(target, str) and not target.isdecimal():
         raise IncidenceError(
-            f"the target of {name!r} is the number of a column, as in --target 0; got {target!r}."
+            f"the target of {name!r} is the number of a column, as in `--target 0`; got {target!r}."
         )
     given = {"root": str(folder), "name": inner}
     arguments = {key: given[key] for key in signature(kind).parameters if given.get(key)}
@@ -128,7 +128,7 @@ def from_pyg_data(
     features: Mapping[str, str] | None = None,
     task: str | None = None,
     target: int | Sequence[int] | None = None,
-    splits: Sequence[tuple[Tensor, Tensor, Tensor]] = (),
+    splits: Sequence[Sequence[Any]] = (),
 ) -> DataSet:
     """Return a data set of PyG, one of its graphs or a list of them, as a `DataSet`.
 
@@ -144,8 +144,8 @@ def from_pyg_data(
             names attributes that are not used.
         task: `classification` or `regression`; if None, integers in `y` are classes.
         target: The column of `y` to predict, or several in a list; all by default.
-        splits: Numbers of examples for training, validation and testing; several splits make a
-            cross validation.
+        splits: Numbers of examples for training and testing, perhaps with those for validation
+            between them; several splits make a cross validation.
 
     Raises:
         IncidenceError: It is empty, or the data does not fit; the message says what.
@@ -163,7 +163,7 @@ def from_pyg_data(
     masks = [] if store is None else [name_in(store, key) for key in MASKS]
     read, edges = _examples(items, PygOptions(edges, features or {}), masks)
     examples = [_with_columns(example, target, name) for example in read]
-    parts = [Split(*(torch.as_tensor(part) for part in split)) for split in splits]
+    parts = [as_split(split, number) for number, split in enumerate(splits)]
     if not parts and store is not None:
         parts = [_of_entries(one, examples[0], store, name) for one in _mask_splits(store, name)]
     lacking = [
@@ -344,6 +344,6 @@ def _of_entries(split: Split, example: Example, store: Any, name: str) -> Split:
     if len(torch.cat(parts).unique()) < sum(map(len, parts)):
         raise IncidenceError(
             f"{name}: masks put an edge and its reverse, or a parallel one, into different parts:"
-            " make them equal, or use edges='(i j)'."
+            " make them equal, or use `--data-options 'edges=(i j)'`."
         )
     return Split(*parts)

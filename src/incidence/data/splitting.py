@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Sized
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, shown
 
 __all__ = [
     "TENTH",
     "Split",
+    "as_split",
     "assert_apart",
     "cross_validation",
     "held_out",
@@ -48,6 +49,32 @@ def sizes_of(parts: Sequence[Sized]) -> str:
         'train 8, validation 0, test 2'
     """
     return ", ".join(f"{part} {len(rows)}" for part, rows in zip(Split._fields, parts, strict=True))
+
+
+def as_split(parts: Any, number: int = 0) -> Split:
+    """Return a split of the numbers of rows for training and testing, or with validation between.
+
+    Args:
+        parts: Two or three lists, arrays or tensors.
+        number: The number of the split, for messages.
+
+    Raises:
+        IncidenceError: They are not two or three.
+
+    Example:
+        >>> as_split(([0, 1, 2], [3]))
+        Split(train 3, validation 0, test 1)
+    """
+    is_list = isinstance(parts, (tuple, list))
+    if not is_list or len(parts) not in (2, 3) or any(isinstance(one, int) for one in parts):
+        raise IncidenceError(
+            f"split {number} has the rows for training and for testing, or with those for"
+            " validation between them, as in splits=[([0, 1], [2])] or splits=[([0, 1], [2], [3])];"
+            f" got {shown(parts)}."
+        )
+    train, *between, test = map(torch.as_tensor, parts)
+    validation = between[0] if between else train[:0]
+    return Split(train, validation, test)
 
 
 def splits_of(parts: Sequence[int] | None) -> tuple[Split, ...]:

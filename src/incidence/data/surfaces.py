@@ -269,8 +269,8 @@ class _Files:
         if not given:
             raise IncidenceError(
                 f"the data set {name!r} is read from files: give the folder that holds them with"
-                f" folder= or --folder, or set {_FOLDER}. Surfaces with up to {_MOST_BUILT}"
-                f" vertices need no files: max_vertices={_MOST_BUILT}."
+                f" --folder, or set {_FOLDER}. Surfaces with up to {_MOST_BUILT}"
+                f" vertices need no files: `--data-options max_vertices={_MOST_BUILT}`."
             )
         places = [Path(given) / "surfaces", Path(given)]
         found = next((one for one in places if (one / _SURFACES).is_file()), None)

@@ -184,7 +184,7 @@ def _unclear(tables: Mapping[str, TextTable], request: DataRequest) -> str:
         return (
             f"{request.source}: cannot tell what kind of data the tables {', '.join(tables)}"
             " contain. Expected `edges` and `nodes` (a graph), or `ratings` and others. For"
-            " forecasts from tables with keys, add --task-table task.csv (entity, time, target)."
+            " forecasts from tables with keys, add `--task-table task.csv` (entity, time, target)."
         )
     [table] = tables.values()
     message = (
@@ -195,11 +195,13 @@ def _unclear(tables: Mapping[str, TextTable], request: DataRequest) -> str:
     if any(name.strip().lower() == "file" for name in table.columns):
         message += " For targets of files beside it, call the table targets.csv."
     if len(table.columns) > 1:
-        message += " For a list of edges, add --nodes nodes.csv (labels of nodes), or --task links."
+        message += (
+            " For a list of edges, add `--nodes nodes.csv` (labels of nodes), or `--task links`."
+        )
     if find_triples(table) is not None:
         message = (
             f"{request.source} has typed triples ({listed(table.columns)}), which are links: add"
-            " --task links."
+            " `--task links`."
         )
     return message
 

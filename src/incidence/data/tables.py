@@ -153,15 +153,22 @@ def as_float(text: str) -> float | None:
         return None
 
 
-_LATIN = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
+# Bytes 0x80 to 0x9f are control characters in Latin-1, which nobody writes, and quotes and primes
+# in the code page 1252 of Windows; five of them are nothing there.
+_WINDOWS = {byte: bytes([byte]).decode("cp1252", errors="replace") for byte in range(0x80, 0xA0)}
+_LEGIBLE = _WINDOWS | {0xDC00 + byte: _WINDOWS.get(byte, chr(byte)) for byte in range(0x80, 0x100)}
 
 
 def legible(text: str) -> str:
-    """Return a text in which bytes that are not UTF-8 are read as Latin-1.
+    r"""Return a text in which bytes that are not UTF-8 are read as Windows wrote them (cp1252).
 
     `surrogateescape` decodes such bytes as halves of characters, which no file can be written with.
+
+    Example:
+        >>> legible(b"2\x92-PCB".decode(errors="surrogateescape"))
+        '2’-PCB'
     """
-    return text.translate(_LATIN)
+    return text.translate(_LEGIBLE)
 
 
 def is_table(path: Path) -> bool:

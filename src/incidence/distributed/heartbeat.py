@@ -18,6 +18,8 @@ from typing import Any
 
 import torch.distributed as dist
 
+from incidence.errors import spelled
+
 __all__ = ["Heartbeat", "watched"]
 
 _PAUSE = 2.0  # seconds between signs of life
@@ -49,6 +51,8 @@ class Heartbeat(threading.Thread):
         super().__init__(name="incidence heartbeat", daemon=True)
         self._connect, self._rank, self._size, self._end = connect, rank, size, end
         self._patience, self._pause = patience, pause
+        # other threads do not know how the user types
+        self._remedy = spelled("Start all of them again with: incidence train --resume RUN")
         self._is_over = threading.Event()
         self._answered = time.monotonic()
         self._seen = {k: (b"", self._answered) for k in range(size) if k != rank}
@@ -109,8 +113,8 @@ class Heartbeat(threading.Thread):
     def _sentence(self, who: str) -> str:
         return (
             f"process {self._rank} of {self._size} stops: {who} has given no sign of life for"
-            f" {self._patience:g} s, so it was killed or its machine was unplugged. Start all of"
-            " them again with: incidence train --resume RUN"
+            f" {self._patience:g} s, so it was killed or its machine was unplugged."
+            f" {self._remedy}"
         )
 
     def close(self) -> None:

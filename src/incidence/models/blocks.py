@@ -381,7 +381,7 @@ def _hidden_key(pattern: Pattern, hidden: Sequence[Pattern], where: str) -> str:
         known = ", ".join(f"`{p}`" for p in hidden)
         raise IncidenceError(
             f"{where} must take hidden tensors, and `{pattern}` is none: there are {known}. Name"
-            " the hidden tensors with through=."
+            " the hidden tensors with --through."
         )
     return key_of(meant[0])
 

@@ -296,8 +296,8 @@ class _Parts:
         settings = self.settings
         if not set(self.hidden) <= set(self.visible):
             raise IncidenceError(
-                f"with ends={settings.ends!r} the hidden tensors are among the inputs; got"
-                f" `{self.through}` for `{self.map}`. Use ends='layer', or another through=."
+                f"with `--ends {settings.ends}` the hidden tensors are among the inputs; got"
+                f" `{self.through}` for `{self.map}`. Use `--ends layer`, or another --through."
             )
         mapped = [p for p in self.visible if p in self.hidden]
         widths = [self.in_channels[p] for p in mapped]
@@ -315,7 +315,8 @@ class _Parts:
         blocks = [module for _ in range(self.settings.depth) for module in self._block()]
         if self.settings.jumping == "max" and any(p.is_oriented for p in self.hidden):
             raise IncidenceError(
-                "jumping='max' is not odd, and some hidden tensor is oriented: use jumping='mean'."
+                "`--jumping max` is not odd, and some hidden tensor is oriented: use"
+                " `--jumping mean`."
             )
         if self.settings.jumping != "last" and blocks:
             each = [Sequential(*self._block()) for _ in range(self.settings.depth)]
@@ -430,8 +431,8 @@ class _Parts:
         for pattern in self.queries:
             if pattern not in self.map.inputs or not pattern.faces:
                 raise IncidenceError(
-                    "with ends='query' every output is an input, too, whose entries are the"
-                    f" queries; `{pattern}` is none. Add it to the inputs, or use another ends=."
+                    "with `--ends query` every output is an input, too, whose entries are the"
+                    f" queries; `{pattern}` is none. Add it to the inputs, or use another --ends."
                 )
 
     def _assert_activations_have_tensors(self) -> None:

@@ -21,7 +21,7 @@ from incidence.nn.composition import Planned
 from incidence.nn.functional import linked, plan_einsum, plan_softmax, softmax
 from incidence.nn.modules import Dropout
 from incidence.nn.steps import Rows, write, writes
-from incidence.nn.tensors import Values, as_channels, as_list, key_of, per_tensor
+from incidence.nn.tensors import Values, as_channels, as_list, key_of, per_tensor, takes_examples
 from incidence.structure import Structure
 
 __all__ = ["Attention"]
@@ -130,6 +130,7 @@ class Attention(Planned):
             for p in (self.queries, self.values, self.pattern)
         ]
 
+    @takes_examples
     def forward(self, x: Values, structure: Structure) -> Tensor:
         """Attention on a structure.
 

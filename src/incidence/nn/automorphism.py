@@ -24,6 +24,7 @@ from incidence.nn.tensors import (
     assert_structure,
     assert_unoriented,
     per_tensor,
+    takes_examples,
 )
 from incidence.notebook import html_of
 from incidence.structure import Structure
@@ -160,6 +161,7 @@ class AutomorphismLinear(Transferable, nn.Module):
                 if bias is not None:
                     bias.zero_()
 
+    @takes_examples
     def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:
         """Applies the layer to features on its structure, or on a batch of copies of it.
 

@@ -23,7 +23,7 @@ from incidence.engine.plain import refused
 from incidence.engine.shared import ExchangeStep, exchange_step
 from incidence.errors import IncidenceError
 from incidence.nn.composition import Planned, Side, unknown
-from incidence.nn.tensors import Values, as_list, as_side, key_of
+from incidence.nn.tensors import Values, as_list, as_side, key_of, takes_examples
 from incidence.structure import Structure
 from incidence.structure.data import cache_of
 from incidence.structure.incidences import incidences
@@ -217,6 +217,7 @@ class Diffusion(Surroundings):
         self.map = EquivariantMap.between(self.patterns, self.patterns)
         self._keys = [key_of(p) for p in self.patterns]
 
+    @takes_examples
     def forward(self, x: Values, structure: Structure) -> Any:
         """The same tensors, nodes averaged with their surroundings."""
         if torch.compiler.is_compiling():
@@ -272,6 +273,7 @@ class Neighbours(Surroundings):
         self.map = EquivariantMap.between(self.sides, self.sides)
         self._keys = [key_of(p) for p in self.sides]
 
+    @takes_examples
     def forward(self, x: Values, structure: Structure) -> Any:
         """The sums around nodes."""
         if torch.compiler.is_compiling():

@@ -27,6 +27,7 @@ from incidence.nn.tensors import (
     assert_unoriented,
     key_of,
     per_tensor,
+    takes_examples,
 )
 from incidence.notebook import html_of
 from incidence.structure import Structure
@@ -147,6 +148,7 @@ class Exchangeable(Transferable, nn.Module):
             )
         return fitting[0]
 
+    @takes_examples
     def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:
         """Applies the layer.
 

@@ -22,7 +22,15 @@ from incidence.harmonic.projection import (
     plain_harmonic_part,
 )
 from incidence.nn.composition import Planned, Side
-from incidence.nn.tensors import Values, as_list, as_side, assert_structure, key_of, per_tensor
+from incidence.nn.tensors import (
+    Values,
+    as_list,
+    as_side,
+    assert_structure,
+    key_of,
+    per_tensor,
+    takes_examples,
+)
 from incidence.structure import Structure
 from incidence.structure.pytree import Recorded, recorded, traced
 
@@ -79,6 +87,7 @@ class Harmonic(Planned):
         self.text, self.way, self.residual = text, way, residual
         self._keys = [key_of(p) for p in self.patterns]
 
+    @takes_examples
     def forward(
         self, x: Values | Mapping[str, Tensor], structure: Structure, weights: Any = None
     ) -> Any:

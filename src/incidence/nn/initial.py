@@ -38,6 +38,7 @@ Aggr = (
 
 Kept = dict[tuple[int, int], tuple[int, ...]]
 """The numbers of the operations of a layer, by the numbers of an input and an output."""
+_MOST_TRIED = 3  # matched nodes in faces of any size, for a hint
 
 
 def kept_operations(m: EquivariantMap, choice: Choice) -> Kept:
@@ -62,9 +63,23 @@ def kept_operations(m: EquivariantMap, choice: Choice) -> Kept:
     if not any(kept.values()):
         raise IncidenceError(
             f"operations= keeps none of the {m.dimension} operations of `{m}`: the layer would be"
-            " constant."
+            f" constant.{_wider(m, choice)}"
         )
     return {pair: tuple(numbers) for pair, numbers in kept.items()}
+
+
+def _wider(m: EquivariantMap, choice: Choice) -> str:
+    """Return the hint that faces of any size, such as rings, may share more nodes, if it helps."""
+    for most in range(m.max_overlap + 1, _MOST_TRIED + 1) if m.is_open else ():
+        wider = EquivariantMap(m.text, most)
+        try:
+            is_kept = predicate(choice, wider)
+        except IncidenceError:
+            return ""
+        if any(is_kept(operation) for operation in wider.operations):
+            what = f"entries that share {most} nodes, as a ring and its edges do"
+            return f" It keeps some with `--max-overlap {most}`, which matches {what}."
+    return ""
 
 
 def by_operation(

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from incidence.algebra.maps import EquivariantMap, Operation, num_orbits
-from incidence.algebra.pattern import Pattern
 from incidence.algebra.selection import Choice
 from incidence.engine.aggregate import LinearAggregation, as_aggregations
 from incidence.engine.layer import apply
@@ -34,6 +33,7 @@ from incidence.nn.tensors import (
     as_list,
     assert_distinct,
     assert_structure,
+    features_for,
     fitting,
     key_of,
     keys_in_order,
@@ -287,7 +287,7 @@ class Linear(Transferable, Planned):
         """
         if isinstance(x, Example) or hasattr(x, "edge_index"):
             x, structure = taken_apart(x, structure)
-            x = self._of_inputs(x)
+            x = features_for(self, x)
         if torch.compiler.is_compiling():
             if not has_recorded(structure, self._key) and may_split():
                 from incidence.nn import untraced
@@ -306,10 +306,6 @@ class Linear(Transferable, Planned):
         xs, weights, biases = _one_dtype(xs, self._weights(), self._biases())
         ys = apply(self._products, self._aggregations, plan, xs, weights, biases)
         return self._as_values(ys)
-
-    def _of_inputs(self, x: Any) -> dict[str, Tensor]:
-        """Return the features of an example that the layer reads."""
-        return {key: value for key, value in x.items() if Pattern(key) in self.map.inputs}
 
     def _as_values(self, ys: Sequence[Tensor]) -> Values:
         return ys[0] if len(ys) == 1 else dict(zip(self._output_keys, ys, strict=True))

@@ -14,7 +14,15 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.nn.linear import Linear
-from incidence.nn.tensors import Values, as_list, as_values, assert_structure, key_of, per_tensor
+from incidence.nn.tensors import (
+    Values,
+    as_list,
+    as_values,
+    assert_structure,
+    key_of,
+    per_tensor,
+    takes_examples,
+)
 from incidence.notebook import html_of
 from incidence.structure import Structure
 from incidence.structure.arguments import as_entry_mask
@@ -95,6 +103,7 @@ class MaskedLinear(nn.Module):
             inner, in_channels, widths, max_overlap=self.map.max_overlap, **options
         )
 
+    @takes_examples
     def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:
         """Applies the layer where the mask says so; 0 elsewhere.
 

@@ -36,7 +36,7 @@ from incidence.nn.steps import (
     write_dropout,
     writes,
 )
-from incidence.nn.tensors import Values, key_of
+from incidence.nn.tensors import Values, key_of, takes_examples
 from incidence.notebook import html_of
 from incidence.structure import Structure
 
@@ -93,6 +93,7 @@ class Activation(nn.Module):
                 one if isinstance(one, nn.Module) else _Pointwise(one) for one in by_tensor.values()
             )
 
+    @takes_examples
     def forward(self, x: Values, structure: Structure) -> Any:
         """Applies the function to every tensor."""
         if self.function is not None:
@@ -154,6 +155,7 @@ class Dropout(nn.Module):
             raise IncidenceError(f"dropout is a probability, from 0 to 1; got {p!r}.")
         self.p = p
 
+    @takes_examples
     def forward(self, x: Values, structure: Structure) -> Any:
         """Applies dropout to every tensor."""
         num_dropped = round(self.p * NUM_CHOICES)
@@ -228,7 +230,8 @@ class Sequential(nn.Sequential):
 
     _repr_html_ = html_of
 
-    def forward(self, x: Values, structure: Structure) -> Any:  # type: ignore[override]
+    @takes_examples
+    def forward(self, x: Values, structure: Structure) -> Any:
         """Applies the modules in turn."""
         if torch.compiler.is_compiling() and needs_plan(self, structure):
             from incidence.nn import untraced
@@ -284,6 +287,7 @@ class Residual(nn.Module):
         follow_all([self.inner], side)
         return side
 
+    @takes_examples
     def forward(self, x: Values, structure: Structure) -> Any:
         """The input plus what the module makes of it."""
         y = self.inner(x, structure) if takes_structure(self.inner) else _map(x, self.inner)

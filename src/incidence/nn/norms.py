@@ -15,7 +15,16 @@ from incidence.engine.plain import refused
 from incidence.errors import IncidenceError
 from incidence.nn.composition import Planned, Side
 from incidence.nn.steps import CannotCompileError, writes
-from incidence.nn.tensors import Values, as_channels, as_list, as_side, fitting, key_of, per_tensor
+from incidence.nn.tensors import (
+    Values,
+    as_channels,
+    as_list,
+    as_side,
+    fitting,
+    key_of,
+    per_tensor,
+    takes_examples,
+)
 from incidence.structure import Structure
 from incidence.structure.arrange import orbit_rows
 from incidence.structure.pytree import Recorded, recorded, traced
@@ -227,6 +236,7 @@ class Norm(Planned):
         self._keys = [key_of(p) for p in self.patterns]
         self._by_key = dict(zip(self._keys, self.patterns, strict=True))
 
+    @takes_examples
     def forward(self, x: Values, structure: Structure) -> Any:
         """Normalise every orbit of every tensor."""
         if torch.compiler.is_compiling():

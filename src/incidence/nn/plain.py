@@ -143,7 +143,7 @@ class PlainInputs:
     def _of_holes(self, module: OfHoles, structure: Structure) -> None:
         raise IncidenceError(
             "a network that reads holes cannot be exported, because other programs do not know how"
-            " to find them. Train one with harmonic=0, or predict with `incidence predict`."
+            " to find them. Train one with `--harmonic 0`, or predict with the network itself."
         )
 
     def _norm(self, norm: Norm, structure: Structure) -> None:

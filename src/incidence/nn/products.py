@@ -22,7 +22,7 @@ from incidence.nn.composition import Planned
 from incidence.nn.functional import as_limit, assert_operands, einsum, linked, plan_einsum
 from incidence.nn.linear import Linear
 from incidence.nn.norms import BatchNorm, LayerNorm
-from incidence.nn.tensors import Values, as_channels, key_of, per_tensor
+from incidence.nn.tensors import Values, as_channels, key_of, per_tensor, takes_examples
 from incidence.structure import Structure
 
 __all__ = ["Multilinear", "Product"]
@@ -137,6 +137,7 @@ class Product(Planned):
         found = None if norm is None else _NORMS[norm](str(self.product.output), self.out_channels)
         self.norm = None if found is None else found.to(device=device, dtype=dtype)
 
+    @takes_examples
     def forward(self, x: Values | Sequence[Tensor], structure: Structure) -> Tensor:
         """The product on a structure.
 
@@ -267,6 +268,7 @@ class Multilinear(Planned):
             for weight in self.weights:
                 weight.normal_(std=1 / sqrt(weight.shape[1]))
 
+    @takes_examples
     def forward(self, x: Values | Sequence[Tensor], structure: Structure) -> Tensor:
         """Applies the layer.
 

@@ -19,7 +19,7 @@ from incidence.errors import IncidenceError
 from incidence.nn.composition import Planned, Side, unknown
 from incidence.nn.initial import as_aggr
 from incidence.nn.steps import writes
-from incidence.nn.tensors import Values, as_list, as_side, key_of, per_tensor
+from incidence.nn.tensors import Values, as_list, as_side, key_of, per_tensor, takes_examples
 from incidence.structure import Structure
 from incidence.structure.data import cache_of
 from incidence.structure.pytree import Recorded, recorded, traced
@@ -93,6 +93,7 @@ class Readout(Planned):
             len(p.orbits) * width for p, width in zip(self.patterns, widths, strict=True)
         )
 
+    @takes_examples
     def forward(self, x: Values, structure: Structure) -> Tensor:
         """The statistics of every structure."""
         if torch.compiler.is_compiling():

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
+from functools import wraps
 from operator import index as index_of
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
@@ -29,11 +30,13 @@ __all__ = [
     "assert_rows",
     "assert_structure",
     "assert_unoriented",
+    "features_for",
     "fitting",
     "key_of",
     "keys_in_order",
     "per_tensor",
     "taken_apart",
+    "takes_examples",
 ]
 
 Values = Tensor | dict[str, Tensor]
@@ -260,6 +263,50 @@ def taken_apart(x: Any, structure: Structure | None) -> tuple[Any, Structure]:
             f" {came}.{hint}"
         )
     return x, structure
+
+
+def takes_examples(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Let the `forward` of a layer take an example in place of features and their structure."""
+
+    @wraps(forward)
+    def outer(self: nn.Module, x: Any, structure: Any = None, *rest: Any, **named: Any) -> Any:
+        if structure is None or isinstance(x, Example):
+            x, structure = taken_apart(x, structure)
+            x = features_for(self, x)
+        return forward(self, x, structure, *rest, **named)
+
+    return outer
+
+
+def features_for(module: nn.Module, features: Any) -> Values:
+    """Return the features of an example that a layer reads; all if it does not say which."""
+    if isinstance(module, nn.Sequential) and len(module):  # its first module reads them
+        return features_for(module[0], features)
+    inner = getattr(module, "inner", None)  # of a residual
+    if isinstance(inner, nn.Module):
+        return features_for(inner, features)
+    inputs = _tensors_read(module)
+    if inputs is None:
+        return dict(features)
+    by_pattern = {Pattern(key): value for key, value in features.items()}
+    read = {key_of(p): by_pattern[p] for p in inputs if p in by_pattern}
+    return read if len(inputs) > 1 or not read else next(iter(read.values()))
+
+
+def _tensors_read(module: Any) -> Sequence[Pattern] | None:
+    """Return the tensors that a layer reads, which layers of different kinds name differently."""
+    operands = getattr(module, "_operands", None)
+    if operands is not None:
+        tensors: Sequence[Pattern] = operands.tensors
+        return tensors
+    m = getattr(module, "map", None)
+    if isinstance(m, EquivariantMap):
+        return m.inputs
+    for name in ("all_patterns", "sides", "patterns"):
+        patterns: Sequence[Pattern] | None = getattr(module, name, None)
+        if patterns is not None:
+            return patterns
+    return None
 
 
 def as_values(patterns: Sequence[Pattern], ys: Sequence[Tensor]) -> Values:

@@ -20,7 +20,7 @@ from incidence.harmonic.boundaries import is_lone_face
 from incidence.harmonic.projection import harmonic_part, harmonic_plan_of
 from incidence.harmonic.spans import HarmonicSpan, harmonic_span
 from incidence.nn.composition import Planned, Side, unknown
-from incidence.nn.tensors import Values, as_list, as_side, key_of
+from incidence.nn.tensors import Values, as_list, as_side, key_of, takes_examples
 from incidence.structure import Structure
 from incidence.structure.ragged import ascend
 
@@ -110,6 +110,7 @@ class HarmonicRanks(OfHoles):
         """The number of output columns."""
         return self.columns * len(self.patterns)
 
+    @takes_examples
     def forward(self, x: Values, structure: Structure) -> Tensor:
         """Return the ranks; features play no role."""
         if torch.compiler.is_compiling():
@@ -172,6 +173,7 @@ class HarmonicReadout(OfHoles):
         is_small = 1 < len(pattern.letters) <= _MOST_NODES
         return self.products > 0 and is_small and sort in self._node_keys
 
+    @takes_examples
     def forward(self, x: Values, structure: Structure) -> Tensor:
         """Return the means and the shares."""
         if torch.compiler.is_compiling():
@@ -222,6 +224,7 @@ class HarmonicTerm(OfHoles):
             nn.Linear(channels if p.is_oriented else 1, channels, bias=False) for p in self.patterns
         )
 
+    @takes_examples
     def forward(self, x: Values, structure: Structure) -> Values:
         """Return all features, with what holes add."""
         if torch.compiler.is_compiling():

@@ -47,6 +47,11 @@ class Picture:
     theme: Theme
     title: str = ""
 
+    def __repr__(self) -> str:
+        """Return a line with what it shows and its size, however many marks there are."""
+        title = f"{' '.join(self.title.split())!r}, " if self.title else ""
+        return f"Picture({title}{self.scene.width:.0f} x {self.scene.height:.0f} points)"
+
     def svg(self, transparent: bool = False) -> str:
         """Return the picture as the text of an SVG file."""
         return to_svg(self.scene, self._paper(transparent), self.title)

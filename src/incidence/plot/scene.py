@@ -281,6 +281,10 @@ class Scene:
     height: float
     shapes: tuple[Mark, ...]
 
+    def __repr__(self) -> str:
+        """Return a line with the size and the number of marks."""
+        return f"Scene({self.width:.0f} x {self.height:.0f} points, {len(self.shapes)} marks)"
+
     def of(self, part: str) -> list[Mark]:
         """Return the marks of one part."""
         return [mark for mark in self.shapes if mark.part == part]

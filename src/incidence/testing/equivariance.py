@@ -189,9 +189,13 @@ def _take(
     order = rows.get(pattern, rows.get(pattern.unnamed()))
     expected = structure.num_structures if order is None else len(order)
     if len(x) != expected:
+        fitting = [f"outputs={str(p)!r}" for p, some in rows.items() if len(some) == len(x)]
+        hint = "for one row per structure it is outputs=''"
+        if fitting:
+            hint = f"{' or '.join(fitting)} has {len(x)} rows here, and {hint}"
         raise IncidenceError(
             f"a tensor of `{pattern}` has {expected} rows here; got {len(x)}. Give the pattern of"
-            " the output with outputs=: for one row per structure it is outputs=''."
+            f" the output: {hint}."
         )
     return x if order is None else x[order]
 

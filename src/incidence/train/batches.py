@@ -212,7 +212,7 @@ def read_sizes(text: str) -> list[int | None]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part == "all" or (part.isdecimal() and len(part) < 10) for part in parts):
         raise IncidenceError(
-            "neighbours are given for every step, as in --neighbours 10,10, or all,all; got"
+            "neighbours are given for every step, as in `--neighbours 10,10`, or all,all; got"
             f" {shown(text)}."
         )
     return [None if part == "all" else int(part) for part in parts]

@@ -666,7 +666,7 @@ def read_options(texts: Sequence[str]) -> dict[str, Any]:
             equals = ""
         if not equals or not name.strip():
             raise IncidenceError(
-                "an option of the data is written as in --data-options labels=7; got"
+                "an option of the data is written as in `--data-options labels=7`; got"
                 f" {shown(text)}."
             )
     return options

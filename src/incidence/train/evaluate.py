@@ -16,7 +16,7 @@ from torch import Tensor
 from incidence.data import DataSet, Parts, Split, Task, load
 from incidence.data.completion import Completion
 from incidence.data.prepared import preparation_of
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, options_as
 from incidence.models import Predictor
 from incidence.structure.collate import collate
 from incidence.structure.example import Example
@@ -226,6 +226,7 @@ def _metrics(task: Task, predicted: Tensor, target: Tensor) -> dict[str, float]:
     return {name: float(value) for name, value in metrics.compute().items()}
 
 
+@options_as("config")
 def evaluate_run(run: Path, changes: Mapping[str, Any]) -> tuple[Evaluation, str]:
     """Return the metrics of a finished run on its data or on other data, and the main metric.
 
@@ -303,8 +304,8 @@ def _on_own_data(
         return None
     raise IncidenceError(
         f"{config.data} has changed since training, or is read differently now, so the rows of the"
-        " test part are not known any more. To measure on all rows, as on other data, give --data"
-        f" {config.data}."
+        " test part are not known any more. To measure on all rows, as on other data, give"
+        f" `--data {config.data}`."
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from incidence.data.dataset import DataSet, Task
+from incidence.errors import spelled
 from incidence.train.metrics import HIGHER, format_metric, is_worse
 from incidence.train.run_folder import csv_text, unlike
 
@@ -187,8 +188,10 @@ class Evaluation:
             void = " and ".join(f"hits@{rank}" for rank in self.task.ranks if num_absent < rank)
             if void:
                 notes.append(
-                    f"The {name} part has {num_absent} absent links, too few for {void}: 100 %"
-                    " whatever is predicted. Draw more with --data-options negatives=5."
+                    spelled(
+                        f"The {name} part has {num_absent} absent links, too few for {void}: 100 %"
+                        " whatever is predicted. Draw more with `--data-options negatives=5`."
+                    )
                 )
         return notes
 

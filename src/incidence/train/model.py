@@ -12,7 +12,7 @@ from typing import Any
 from incidence.data import DATA_SETS, DataSet
 from incidence.data.loading import load_whole
 from incidence.data.pyg import PREFIX
-from incidence.errors import IncidenceError, optional
+from incidence.errors import IncidenceError, only_options, optional
 from incidence.files import as_path
 from incidence.models import IncidenceNet, Predictor
 from incidence.notebook import html_of
@@ -24,6 +24,7 @@ from incidence.train.export import SUFFIXES, ExportedGraph, load_exported
 from incidence.train.inputs import data_for_model, has_named_columns
 from incidence.train.model_spec import ModelSpec
 from incidence.train.prediction import (
+    PREDICT_OPTIONS,
     TOP,
     Predictions,
     as_predictions,
@@ -98,6 +99,7 @@ class Model:
         """A row of metrics for every epoch, as in `history.csv`; empty if the file is missing."""
         return read_history(self.folder.history)
 
+    @only_options(*PREDICT_OPTIONS)
     def predict(
         self,
         what: Any,
@@ -272,6 +274,7 @@ class ExportedModel:
         self.graph: ExportedGraph = graph
         self.spec: ModelSpec = graph.spec
 
+    @only_options(*PREDICT_OPTIONS)
     def predict(self, what: Any, nodes: Any = None) -> Predictions:
         """Predict for anything that `Model.predict` takes.
 

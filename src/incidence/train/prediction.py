@@ -19,7 +19,7 @@ from incidence.data import Record, Task
 from incidence.data.mesh_labels import write_coloured
 from incidence.data.node_tables import READER as GRAPH_TABLES
 from incidence.data.tables import RowError, is_frame, table_of
-from incidence.errors import IncidenceError, need
+from incidence.errors import IncidenceError, need, only_options
 from incidence.models import Predictor
 from incidence.models.ensemble import Ensemble
 from incidence.structure.collate import collate
@@ -32,6 +32,7 @@ from incidence.train.model_spec import ModelSpec
 from incidence.train.run_folder import RunFolder, csv_text, unlike, write
 
 __all__ = [
+    "PREDICT_OPTIONS",
     "TOP",
     "Prediction",
     "Predictions",
@@ -48,6 +49,8 @@ __all__ = [
 
 TOP = 10
 """How many of the best candidates a row gets that leaves one column open."""
+PREDICT_OPTIONS = "nodes", "known", "top", "coverage", "out"
+"""What messages to those who predict may name."""
 _TOGETHER = 64  # examples in a batch
 # For exported files with products, which make arrays of all joined rows: 42,875 for all pairs of 35
 # nodes.
@@ -72,7 +75,7 @@ def write_mesh(
     if len(predictions) != 1:
         raise IncidenceError(
             f"a coloured mesh shows one prediction; got {len(predictions)}. Predict for one mesh at"
-            " a time, or write a table: --out predicted.csv."
+            " a time, or write a table: `--out predicted.csv`."
         )
     spec = RunFolder.open(run).load()[1]
     [record] = list(records_of(list(files), spec, []))
@@ -260,6 +263,7 @@ def _labels(frame: Any, rows: Sequence[int]) -> Any:
     return rows if index is None else index.take(rows)
 
 
+@only_options(*PREDICT_OPTIONS)
 def predict(
     run: Path,
     files: Iterable[Path | str],

@@ -20,7 +20,7 @@ import torch
 
 from incidence.distributed.heartbeat import watched
 from incidence.distributed.processes import is_lost_connection
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, options_as, spelled
 from incidence.files import disk_trouble
 from incidence.models import Predictor
 from incidence.notebook import html_of
@@ -55,7 +55,7 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, folder: RunFolder, command: str = "") -> None:
         command = command or f"incidence train --resume {folder.path}"
-        super().__init__(f"stopped; continue with: {command}")
+        super().__init__(spelled(f"stopped; continue with: {command}"))
         self.folder = folder
 
 
@@ -101,6 +101,7 @@ class Run:
         return f"Run({str(self.folder.path)!r}: {self.evaluation.line()}; {epochs})"
 
 
+@options_as("config")
 def train(
     options: Mapping[str, Any] | Config | None = None, data: Any = None, is_shown: bool = False
 ) -> Run | None:
@@ -193,6 +194,7 @@ def _config_and_data(options: Mapping[str, Any] | Config | None, data: Any) -> t
     return Config(**{"data": loaded.name, **options.given()}), loaded
 
 
+@options_as("config")
 def resume(
     path: Path | str, data: Any = None, is_shown: bool = False, epochs: int | None = None
 ) -> Run | None:
@@ -356,7 +358,7 @@ class _Job:
         if experiment.config.neighbours is not None and self.predictor.net.reach is None:
             raise IncidenceError(
                 "--neighbours is for networks without global operations, and this one has some:"
-                " add --operations local."
+                " add `--operations local`."
             )
         self.history = History(folder.history, _earlier_seconds(folder))
         self.progress = Progress(is_shown)

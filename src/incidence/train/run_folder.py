@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save
 
 import incidence
 from incidence.data.completion import Completion, read_completion, write_completion
+from incidence.data.tables import legible
 from incidence.errors import IncidenceError, command
 from incidence.files import disk_trouble, whole_file
 from incidence.models import Predictor
@@ -40,6 +41,7 @@ __all__ = [
 _HALF_WRITTEN = re.compile(
     r"\.[\w-]+\.(yaml|json|csv|html|txt|png|npz|safetensors|ckpt)\.[a-z0-9_]{8}"
 )
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _FORMULA = ("=", "+", "-", "@")  # what a formula begins with, in one spreadsheet or another
 _LIBRARIES = ("torch", "numpy", "lightning", "torchmetrics", "safetensors")
 
@@ -335,7 +337,8 @@ def _inert(cell: object) -> object:
     """Return a cell with an apostrophe before what a spreadsheet would compute."""
     if not isinstance(cell, str):
         return cell
-    cell = cell.replace("\r", " ")  # the writer does not quote it, and it would begin a new row
+    # a carriage return would begin a new row, as the writer does not quote it
+    cell = _CONTROLS.sub(" ", legible(cell))
     if not cell.lstrip().startswith(_FORMULA):
         return cell
     try:

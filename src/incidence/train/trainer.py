@@ -88,7 +88,7 @@ def _watchers(experiment: Experiment, folder: RunFolder) -> Iterator[Callback]:
     config, metric = experiment.config, experiment.data.metric
     if (config.keep == "best" or config.patience) and not experiment.parts.validation:
         raise IncidenceError(
-            "--keep best and --patience need a validation part: add --validation 0.1."
+            "`--keep best` and --patience need a validation part: add `--validation 0.1`."
         )
     metric = watched_metric(experiment.data.task, metric)
     watched: dict[str, Any] = {
@@ -112,7 +112,7 @@ def _loggers(which: str, folder: RunFolder) -> list[Logger]:
     part = f"part_{1 + len(list(folder.logs.glob('csv/part_*')))}"
     logs: list[Logger] = [] if which == "tensorboard" else [CSVLogger(folder.logs, "csv", part)]
     if which != "csv":
-        need("tensorboard", "--logger tensorboard", "tensorboard")
+        need("tensorboard", "`--logger tensorboard`", "tensorboard")
         logs.append(TensorBoardLogger(folder.logs, "tensorboard", part))
     return logs
 
