@@ -49,7 +49,7 @@ __all__ = [
 
 TOP = 10
 """How many of the best candidates a row gets that leaves one column open."""
-PREDICT_OPTIONS = "nodes", "known", "top", "coverage", "out"
+PREDICT_OPTIONS = "nodes", "known", "top", "coverage", "out", "resume"
 """What messages to those who predict may name."""
 _TOGETHER = 64  # examples in a batch
 # For exported files with products, which make arrays of all joined rows: 42,875 for all pairs of 35
