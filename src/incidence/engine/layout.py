@@ -177,13 +177,9 @@ class MapLayout:
         return OrbitRef(self.patterns.index(self.map.inputs[source.tensor]), source.orbit)
 
 
-def layout_of(m: EquivariantMap) -> MapLayout:
-    """Return the layout of a map, with the letters of its text."""
-    return _layout_of(m, str(m))  # equal maps may have other letters
-
-
 @lru_cache(maxsize=256)
-def _layout_of(m: EquivariantMap, text: str) -> MapLayout:
+def layout_of(m: EquivariantMap) -> MapLayout:
+    """Return the layout of a map."""
     sources, targets = _orbits(m.inputs), _orbits(m.outputs)
     # everybody has the empty key
     levels_in: dict[OrbitRef, set[Level]] = {ref: {()} for ref in sources}
