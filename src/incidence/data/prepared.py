@@ -143,14 +143,10 @@ def _assert_same(file: Path, ours: Mapping[str, Any]) -> None:
         return
     what = _IN_WORDS.get(differs, differs)
     raise IncidenceError(
-        f"{file.parent} was begun with another {what}: {_shortly(theirs.get(differs))}, and now it"
-        f" is {_shortly(ours[differs])}. Use the options of the other shards, or give --out a new"
+        f"{file.parent} was begun with another {what}: {shown(theirs.get(differs))}, and now it"
+        f" is {shown(ours[differs])}. Use the options of the other shards, or give --out a new"
         " folder."
     )
-
-
-def _shortly(value: Any) -> str:
-    return shown(json.dumps(value))
 
 
 def prepare_shard(
