@@ -54,8 +54,8 @@ Layouts of data, data sets and models: incidence train --list
 """
 _PREPARE = """\
 Prepare a data set once, for many runs: read it, lift it, and write its examples
-to shards, which are files that training maps into memory. The memory of a run
-then stays the same, however large the data is.
+to shards, which are files that training maps into memory. A run then never holds
+all examples, but what a batch needs and some numbers for each row.
 
 Without --shard, one process writes all shards. With --shard K/N it writes shard
 K of N alone, so that N processes share the work, on one machine or many. A shard
