@@ -180,7 +180,7 @@ def test_memory_does_not_grow_with_the_number_of_examples(tmp_path):
 def test_a_missing_shard_is_named_with_the_option_that_writes_it(folder):
     folder.file(2).unlink()
     with pytest.raises(
-        IncidenceError, match=r"shard 2 of 3 in .* is missing.* 2/3, with the other options"
+        IncidenceError, match=r"shard 2 of 3 in .* is missing. Write shard 2/3 again"
     ):
         inc.data.load(folder.path)
 

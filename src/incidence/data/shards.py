@@ -70,10 +70,6 @@ class ShardFolder(NamedTuple):
         """Return the file of a shard, which are numbered from 1."""
         return self.path / f"shard-{number:05d}-of-{self.num_shards:05d}.npz"
 
-    def command(self, number: int) -> str:
-        """Return the option that writes a shard again."""
-        return f"--shard {number}/{self.num_shards}"
-
     def is_complete(self, number: int) -> bool:
         """Return whether a shard was written for this manifest, without reading all of it."""
         try:
@@ -88,7 +84,8 @@ class ShardFolder(NamedTuple):
         Raises:
             IncidenceError: The shard is missing, cut short, or belongs to something else.
         """
-        file, again = self.file(number), f"Write it again: incidence prepare {self.command(number)}"
+        file = self.file(number)
+        again = f"Write shard {number}/{self.num_shards} again with `incidence prepare`"
         receipt = file.with_suffix(".json")
         if not file.is_file() or not receipt.is_file():
             raise IncidenceError(
