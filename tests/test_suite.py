@@ -10,7 +10,11 @@ ASSERTING = ("raises", "warns", "gradcheck", "gradgradcheck")
 
 UPPER = ("models", "expressive", "data", "train", "plot")
 # what `./run test-core` deletes
-ABOVE = {*UPPER, "site", "browser", "attacks", "benchmarks", "test_cli_training.py"}
+ABOVE = {
+    *(*UPPER, "sklearn", "site", "browser", "attacks", "benchmarks"),
+    *("test_cli_training.py", "test_cli_expressivity.py", "test_commands_in_docs.py"),
+    "test_extensions.py",
+}
 
 
 @cache

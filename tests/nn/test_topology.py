@@ -16,7 +16,7 @@ from incidence.harmonic.spans import _noise, harmonic_span
 from incidence.nn import Harmonic, HarmonicRanks, HarmonicReadout, HarmonicTerm
 from incidence.structure import Structure, collate
 from incidence.testing import assert_equivariant
-from tests.nn.test_harmonic import random_complexes, torus
+from tests.nn.complexes import random_complexes, torus
 
 SETS = "i, {i j}, {i j k}"
 FLOWS = "i, <i j>, <i j k>"

@@ -20,8 +20,8 @@ import pytest
 
 import incidence as inc
 from incidence.train import train
+from tests.train.several_processes import SMALL, labelled_nodes
 from tests.train.small_runs import graphs
-from tests.train.test_processes import SMALL, labelled_nodes
 
 pytestmark = pytest.mark.slow
 

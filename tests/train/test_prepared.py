@@ -22,8 +22,8 @@ from incidence.train.config import Config
 from incidence.train.evaluate import evaluate_run
 from incidence.train.shards import prepare_shards
 from incidence.train.trainer import Training
+from tests.train.several_processes import history, two
 from tests.train.small_runs import die, in_child
-from tests.train.test_processes import history, two
 
 OPTIONS: dict[str, Any] = {
     "model": "rings",

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import os
-import socket
-from collections.abc import Callable
-from functools import partial
 from math import isnan
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,58 +13,8 @@ from safetensors.torch import load_file
 import incidence as inc
 from incidence.train import train
 from incidence.train.trainer import Training
-from tests.train.small_runs import ended, graphs, started
-
-# In double precision (metrics are logged in single): where the loss is flat, Adam follows the
-# rounding of a gradient that should be 0.
-SMALL: dict[str, Any] = {
-    "model": "i, {i j}",
-    "epochs": 3,
-    "batch_size": 9,
-    "hidden": 4,
-    "depth": 1,
-    "dropout": 0.0,
-    "validation": 0.2,
-}
-SMALL["precision"] = "64-true"
-
-
-def _free_port() -> int:
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        return int(door.getsockname()[1])
-
-
-def two(work: Callable[[], object]) -> list[int]:
-    """Runs something in two processes that know of each other as those of torchrun do; gives what
-    they ended with.
-    """
-    port = _free_port()
-
-    def joined(rank: int) -> None:
-        known = {
-            "RANK": rank,
-            "LOCAL_RANK": rank,
-            "WORLD_SIZE": 2,
-            "LOCAL_WORLD_SIZE": 2,
-            "GROUP_RANK": 0,
-            "MASTER_PORT": port,
-        }
-        os.environ.update({key: str(value) for key, value in known.items()})
-        os.environ.update(
-            MASTER_ADDR="127.0.0.1", TORCHELASTIC_RUN_ID="test", GLOO_SOCKET_IFNAME="lo"
-        )
-        work()
-
-    children = [started(partial(joined, rank)) for rank in range(2)]
-    return [ended(child) for child in children]
-
-
-def history(path: Path) -> list[list[float]]:
-    return [
-        [float(v) for v in row.values()]
-        for row in csv.DictReader((path / "history.csv").read_text().splitlines())
-    ]
+from tests.train.several_processes import SMALL, history, labelled_nodes, two
+from tests.train.small_runs import graphs
 
 
 def _missing(examples: list[inc.Example]) -> list[inc.Example]:
@@ -135,14 +79,6 @@ def test_a_run_of_one_process_is_resumed_by_two(tmp_path):
     one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "part"))
     for key in one:
         torch.testing.assert_close(one[key], other[key], rtol=1e-6, atol=1e-8)
-
-
-def labelled_nodes(tensor: str) -> inc.Example:
-    draw = torch.Generator().manual_seed(0)
-    edges = torch.unique(torch.randint(40, (2, 90), generator=draw).sort(dim=0)[0], dim=1)
-    edges = edges[:, edges[0] != edges[1]]
-    x, y = torch.randn(40, 3, generator=draw), torch.arange(40) % 2
-    return inc.Example(inc.Structure(40, {tensor: edges}), {"i": x}, {"i": y})
 
 
 def test_only_labels_of_entries_are_learned_on_a_structure_over_processes(tmp_path):

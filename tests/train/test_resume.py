@@ -11,34 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from incidence.errors import IncidenceError
 from incidence.train import RunFolder, resume, train
 from incidence.train.trainer import Training
+from tests.train.killed_runs import OPTIONS, assert_same_bits, kill_in_step
 from tests.train.small_runs import die, in_child
-
-OPTIONS: dict[str, Any] = {
-    "model": "i, {i j}",
-    "epochs": 4,
-    "batch_size": 8,
-    "hidden": 6,
-    "depth": 1,
-    "dropout": 0.2,
-    "validation": 0.1,
-}
-
-
-def _kill_in_step(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Lets the process die in its nth training step."""
-    own, count = Training.training_step, iter(range(10**6))
-
-    def step(self: Training, *arguments: Any) -> Any:
-        if next(count) == number:
-            die()
-        return own(self, *arguments)
-
-    monkeypatch.setattr(Training, "training_step", step)
 
 
 def _kill_in_write(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
@@ -55,14 +33,6 @@ def _kill_in_write(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     monkeypatch.setattr(torch, "save", save)
 
 
-def _assert_same_bits(one: Path, other: Path) -> None:
-    first, second = load_file(one / "model.safetensors"), load_file(other / "model.safetensors")
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[key], second[key]) for key in first)
-    assert (one / "history.csv").read_text() == (other / "history.csv").read_text()
-    assert (one / "predictions.csv").read_text() == (other / "predictions.csv").read_text()
-
-
 @pytest.fixture(scope="module")
 def whole(numbers: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that nobody disturbed."""
@@ -72,12 +42,12 @@ def whole(numbers: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 KILLS = {
-    "in the first epoch": [(_kill_in_step, 1)],
-    "in the middle of an epoch": [(_kill_in_step, 10)],
+    "in the first epoch": [(kill_in_step, 1)],
+    "in the middle of an epoch": [(kill_in_step, 10)],
     "while a checkpoint is written": [(_kill_in_write, 1)],
     "while the first checkpoint is written": [(_kill_in_write, 0)],
-    "twice in a row": [(_kill_in_step, 10), (_kill_in_step, 3)],
-    "in a step, then in a write": [(_kill_in_step, 6), (_kill_in_write, 1)],
+    "twice in a row": [(kill_in_step, 10), (kill_in_step, 3)],
+    "in a step, then in a write": [(kill_in_step, 6), (_kill_in_write, 1)],
 }
 
 
@@ -93,7 +63,7 @@ def test_a_killed_run_ends_with_the_same_bits(
             assert in_child(start) == -signal.SIGKILL
         start = lambda: resume(path)  # noqa: E731
     resume(path)
-    _assert_same_bits(path, whole)
+    assert_same_bits(path, whole)
     assert [p.name for p in (path / "checkpoints").iterdir()] == ["last.ckpt"]
 
 
@@ -110,14 +80,14 @@ def test_the_time_before_a_kill_counts(numbers: Path, whole: Path, tmp_path: Pat
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Training, "on_train_epoch_start", slow)
-        _kill_in_step(patch, 10)  # of four in an epoch
+        kill_in_step(patch, 10)  # of four in an epoch
         assert (
             in_child(lambda: train({**OPTIONS, "data": str(numbers), "out": str(tmp_path / "run")}))
             == -signal.SIGKILL
         )
     resume(tmp_path / "run")
     assert _seconds(tmp_path / "run") >= 0.3  # of two epochs
-    _assert_same_bits(tmp_path / "run", whole)
+    assert_same_bits(tmp_path / "run", whole)
     before = _seconds(tmp_path / "run")
     resume(tmp_path / "run", epochs=6)
     assert before < _seconds(tmp_path / "run") < before + 30  # it is counted once
@@ -139,10 +109,10 @@ def test_a_killed_run_of_products_holes_and_attention_ends_with_the_same_bits(
     options = {**OPTIONS, "model": model, "hidden": 4, "epochs": 2, "data": str(numbers)}
     train({**options, "out": str(tmp_path / "whole")})
     with pytest.MonkeyPatch.context() as patch:
-        _kill_in_step(patch, 7)
+        kill_in_step(patch, 7)
         assert in_child(lambda: train({**options, "out": str(tmp_path / "run")})) == -signal.SIGKILL
     resume(tmp_path / "run")
-    _assert_same_bits(tmp_path / "run", tmp_path / "whole")
+    assert_same_bits(tmp_path / "run", tmp_path / "whole")
 
 
 def test_resuming_a_finished_run_changes_nothing(whole: Path, tmp_path: Path) -> None:
@@ -166,7 +136,7 @@ def test_a_run_of_a_version_that_knew_fewer_settings_is_resumed_and_loaded(
         (path / "config.yaml").read_text().replace("operations:", "# operations:")
     )
     resume(path)
-    _assert_same_bits(path, whole)
+    assert_same_bits(path, whole)
     predictor, _ = RunFolder.open(path).load()
     assert predictor.net.settings.operations is None
 

@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 
 from incidence.train import resume, train
 from incidence.train.trainer import Plateau, Training
+from tests.train.killed_runs import OPTIONS, assert_same_bits, kill_in_step
 from tests.train.small_runs import graphs, in_child
-from tests.train.test_resume import OPTIONS, _assert_same_bits, _kill_in_step
 
 AVERAGED = {"average": 0.9, "schedule": "plateau", "plateau_patience": 1, "lr": 0.1, "warmup": 0.0}
 
@@ -27,11 +27,11 @@ def test_a_killed_run_with_averages_and_a_plateau_ends_with_the_same_bits(number
     train({**given, "out": str(tmp_path / "whole")})
     assert len(set(rates(tmp_path / "whole"))) > 1  # the plateau came
     with pytest.MonkeyPatch.context() as patch:
-        _kill_in_step(patch, 13)
+        kill_in_step(patch, 13)
         killed = in_child(lambda: train({**given, "out": str(tmp_path / "run")}))
     assert killed == -signal.SIGKILL
     resume(tmp_path / "run")
-    _assert_same_bits(tmp_path / "run", tmp_path / "whole")
+    assert_same_bits(tmp_path / "run", tmp_path / "whole")
 
 
 def test_the_averaged_weights_are_those_of_the_formula(tmp_path, monkeypatch):
