@@ -305,7 +305,7 @@ def test_damaged_neighbour_lists_are_refused(tmp_path, text, problem):
     "name", ["mutag", "csl", "exp", "sr", "brec", "counting", "cora-cocitation"]
 )
 def test_a_data_set_needs_its_folder(name, tmp_path):
-    with pytest.raises(IncidenceError, match="with --folder"):
+    with pytest.raises(IncidenceError, match="with `folder`"):
         load(name)
     with pytest.raises(IncidenceError, match=r"needs the file .* which is not there"):
         load(name, tmp_path)

@@ -135,7 +135,7 @@ def test_soft_accuracy_counts_the_area_of_edges_with_a_positive_weight() -> None
 
 def test_no_folder_is_refused_with_what_to_give() -> None:
     with pytest.raises(
-        IncidenceError, match="give the folder that holds `shrec11_meshes` with --folder"
+        IncidenceError, match="give the folder that holds `shrec11_meshes` with `folder`"
     ):
         load("shrec11")
 

@@ -91,7 +91,7 @@ def test_a_table_that_is_not_right_is_refused(tmp_path, text, message):
 
 @pytest.mark.parametrize("name", ["esol", "freesolv", "lipophilicity", "qm7", "qm9"])
 def test_a_missing_folder_or_file_is_named_with_the_remedy(name, tmp_path):
-    with pytest.raises(IncidenceError, match=r"give the folder that holds `.*` with --folder"):
+    with pytest.raises(IncidenceError, match=r"give the folder that holds `.*` with `folder`"):
         load(name)
     with pytest.raises(IncidenceError, match=r"needs the file .* which is not there"):
         load(name, tmp_path)

@@ -4,19 +4,15 @@ import pytest
 
 from benchmarks.sets import SETS, load, register
 from incidence.data import DATA_SETS
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, options_as
 from incidence.train import Config
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_every_data_set_has_a_loader_that_asks_for_a_folder(name):
-    with pytest.raises(
-        IncidenceError,
-        match=(
-            f"the data set '{name}' is read from files: give the folder that holds `.*` with"
-            " --folder"
-        ),
-    ):
+@pytest.mark.parametrize(("door", "typed"), [("python", "`folder`"), ("command", "--folder")])
+def test_every_data_set_has_a_loader_that_asks_for_a_folder(name, door, typed):
+    problem = f"the data set '{name}' is read from files: give the folder that holds `.*` with"
+    with options_as(door), pytest.raises(IncidenceError, match=rf"{problem} {typed}\.$"):
         load(name)
 
 
