@@ -85,9 +85,9 @@ class Heartbeat(threading.Thread):
             except (RuntimeError, OSError):  # the machine of the store does not answer
                 store = None
             self._is_over.wait(self._pause)
-        if store is not None:
-            with suppress(RuntimeError, OSError):  # all others have ended
-                store.set(self._key(self._rank), "done")
+        with suppress(RuntimeError, OSError):  # all others have ended
+            store = self._connect() if store is None else store  # closed before the first sign
+            store.set(self._key(self._rank), "done")
 
     def _key(self, rank: int) -> str:
         return f"{self._prefix}/{rank}"
@@ -106,7 +106,8 @@ class Heartbeat(threading.Thread):
         if now - self._answered > self._patience:
             return self._sentence("the first machine")
         for rank, (_, last) in self._seen.items():
-            if now - last > self._patience:
+            # of processes nothing is known after the last answer of the store
+            if self._answered - last > self._patience:
                 return self._sentence(f"process {rank}")
         return None
 

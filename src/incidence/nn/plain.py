@@ -4,7 +4,7 @@ what is exported.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,8 +85,10 @@ class PlainInputs:
             self._names[key] = [self._add(name, structure.batch(pattern), what)]
         return self._names[key]
 
-    def _tensor(self, layout: TensorLayout, bags: Bags, plan: Plan) -> list[str]:
-        """Return the names of the lists of a tensor.
+    def _tensor(
+        self, layout: TensorLayout, bags: Bags, plan: Plan, spelled: Mapping[Pattern, Pattern]
+    ) -> list[str]:
+        """Return the names of the lists of a tensor, described in the letters of the module.
 
         Keys of up to one node have numbers of their own. Others are numbered by the plan of a map.
         """
@@ -98,7 +100,7 @@ class PlainInputs:
                 self._add(
                     f"tensor_{number}_{'_'.join(level) or 'whole'}_{what}",
                     tensor,
-                    _about_level(layout, level, what),
+                    _about_level(layout, spelled[layout.pattern], level, what),
                 )
                 for level, lists in zip(layout.levels, level_lists(bags), strict=True)
                 for what, tensor in zip(LevelLists._fields, lists, strict=True)
@@ -106,8 +108,10 @@ class PlainInputs:
             ]
         return self._names[key]
 
-    def _partners(self, key: PartnerKey, plan: Plan) -> list[str]:
-        pattern = plan.layout.patterns[key[0].tensor]
+    def _partners(
+        self, key: PartnerKey, plan: Plan, spelled: Mapping[Pattern, Pattern]
+    ) -> list[str]:
+        pattern = spelled[plan.layout.patterns[key[0].tensor]]
         own = "partners", pattern, key[0].orbit, key[1]
         if own not in self._names:
             number = self._count("pairs")
@@ -125,19 +129,22 @@ class PlainInputs:
         products = layer._products
         layout, names = products.layout, list[str]()
         plan = plan_of(structure, layout)
-        for pattern in layout.map.outputs:
+        # maps of one meaning share a layout, whose letters are those of the first of them
+        spelled = {pattern: pattern for pattern in layer.map.inputs + layer.map.outputs}
+        for pattern in layer.map.outputs:
             names += self._entries(structure, pattern)
         for tensor, bags in zip(layout.tensors, plan.bags, strict=True):
-            names += self._tensor(tensor, bags, plan)
+            names += self._tensor(tensor, bags, plan, spelled)
         for key in listed_keys(products):
-            names += self._partners(key, plan)
+            names += self._partners(key, plan, spelled)
         self.parts[layer._key] = names, ""
 
     def _readout(self, readout: Readout, structure: Structure) -> None:
         assert_plain(readout._aggregations)
         plan = plan_of(readout._on(structure), readout._layout)
+        spelled = {pattern: pattern for pattern in readout._map.inputs}
         for number, layout in enumerate(plan.layout.inputs):
-            names = self._tensor(layout, plan.inputs[number], plan)
+            names = self._tensor(layout, plan.inputs[number], plan, spelled)
             self.parts[f"{readout._key} {number}"] = names, ""
 
     def _of_holes(self, module: OfHoles, structure: Structure) -> None:
@@ -228,7 +235,7 @@ class PlainInputs:
         ]
 
 
-def _about_level(layout: TensorLayout, level: tuple[str, ...], what: str) -> str:
+def _about_level(layout: TensorLayout, pattern: Pattern, level: tuple[str, ...], what: str) -> str:
     where = (
         "the whole structure"
         if not level
@@ -243,10 +250,7 @@ def _about_level(layout: TensorLayout, level: tuple[str, ...], what: str) -> str
         "signs": "sign of each pair",
     }
     slots = layout.num_slots[layout.levels.index(level)]
-    return (
-        f"{words[what]}: {layout.pattern} at {where}, {slots}"
-        f" {'bag' if slots == 1 else 'bags'} each"
-    )
+    return f"{words[what]}: {pattern} at {where}, {slots} {'bag' if slots == 1 else 'bags'} each"
 
 
 def plain_inputs(net: nn.Module, structure: Structure) -> PlainInputs:
