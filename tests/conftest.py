@@ -6,28 +6,31 @@ import pytest
 
 from tests.data_folder import ABSENT
 
-REGISTRIES = {
-    "incidence.models.presets": "PRESETS",
-    "incidence.data.lifts": "LIFTS",
-    "incidence.data.files": "READERS",
-    "incidence.data.loading": "DATA_SETS",
-}
+REGISTRIES = (
+    ("incidence.models.presets", "PRESETS"),
+    ("incidence.data.lifts", "LIFTS"),
+    ("incidence.data.lifts", "LIFT_OPTIONS"),
+    ("incidence.data.files", "READERS"),
+    ("incidence.data.loading", "DATA_SETS"),
+)
 
 
-@pytest.fixture(autouse=True)
-def _registries_as_before():
-    """Names that a page or a test registers are not there for the next."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol():
+    """Names that a page, a test or its fixtures register are not there for the next.
+
+    Fixtures of a module or of a session begin after this, and before those of a test.
+    """
     tables = [
-        getattr(sys.modules[name], table)
-        for name, table in REGISTRIES.items()
-        if name in sys.modules
+        getattr(sys.modules[name], table) for name, table in REGISTRIES if name in sys.modules
     ]
-    before = [dict(table) for table in tables]
-    yield
+    before = [table.copy() for table in tables]
+    result = yield
     for table, content in zip(tables, before, strict=True):
         if table != content:
             table.clear()
             table.update(content)
+    return result
 
 
 def pytest_terminal_summary(terminalreporter):
