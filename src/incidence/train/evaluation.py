@@ -171,6 +171,8 @@ class Evaluation:
         lines = [f"{'part':<12}{'rows':>7}  {'metric':<10}{'network':>10}{'baseline':>10}"]
         for name, part in self.parts.items():
             for metric, value in part.metrics.items():
+                if isnan(value) and isnan(part.baseline[metric]):  # as ranks of training rows
+                    continue
                 row = f"{name:<12}{len(part.target):>7}  {metric:<10}"
                 lines.append(f"{row}{value:>10.4g}{part.baseline[metric]:>10.4g}")
         caution = self._no_test_part()
