@@ -14,7 +14,6 @@ ROOT = VECTORS.parent.parent
     [
         ("examples/fifteen_operations", "fifteen"),
         ("examples/engine_picture", "engine"),
-        ("examples/colours_picture", "guides/colours"),
     ],
 )
 def test_a_picture_is_what_its_script_draws(script, picture):
