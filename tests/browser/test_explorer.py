@@ -364,6 +364,7 @@ RECORD_STATES = """() => {
 
 def test_typing_on_while_python_thinks_shows_what_was_typed_last(page, address):
     opens(page, address, "i -> i")
+    page.wait_for_selector("html[data-engine=ready]", timeout=120_000)  # nothing else is computed
     page.fill("#map", "a b c d e f g h i -> j k l m n o p q r")  # takes ten seconds or more
     page.wait_for_selector("html[data-engine=busy]")
     page.evaluate(RECORD_STATES)  # a busy machine may be through with a state before anyone looks
