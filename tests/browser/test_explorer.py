@@ -354,24 +354,14 @@ def test_a_thousand_operations_are_there_and_few_of_them_are_on_the_page(page, a
         )
 
 
-RECORD_STATES = """() => {
-  const root = document.documentElement;
-  const record = () => root.setAttribute(`data-was-${root.dataset.engine}`, "");
-  const watched = { attributes: true, attributeFilter: ["data-engine"] };
-  new MutationObserver(record).observe(root, watched);
-}"""
-
-
 def test_typing_on_while_python_thinks_shows_what_was_typed_last(page, address):
     opens(page, address, "i -> i")
     page.wait_for_selector("html[data-engine=ready]", timeout=120_000)  # nothing else is computed
     page.fill("#map", "a b c d e f g h i -> j k l m n o p q r")  # takes ten seconds or more
     page.wait_for_selector("html[data-engine=busy]")
-    page.evaluate(RECORD_STATES)  # a busy machine may be through with a state before anyone looks
     for text in ("i j k l -> i j k l", "i j k -> i j", "(i j) -> (i j) j"):
         page.fill("#map", text)
-    # nobody waits for what was typed first: its worker is left behind
-    page.wait_for_selector("html[data-was-loading]")
+    # whether the first worker is left behind depends on how fast the machine is
     page.wait_for_selector("html[data-engine=ready]", timeout=120_000)
     shown(page, "(i j) -> (i j) j")
     assert page.inner_text("#count").startswith(
