@@ -38,7 +38,6 @@ _CYCLES = {
     "epochs": 20,
     "batch_size": 32,
 }
-_CITATION = {"model": "hypergraph", "epochs": 100, "weight_decay": 1e-2}
 _COSEG = {"depth": 6, "batch_size": 6, "epochs": 40}
 
 # name: (loader in this package, one line about it, options it is trained with above those for its
@@ -89,17 +88,17 @@ SETS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "cora-cocitation": (
         "hypergraphs.load_citation",
         "2708 papers, topics by co-citation hypergraph; 10 splits",
-        _CITATION,
+        {},
     ),
     "cora-coauthorship": (
         "hypergraphs.load_citation",
         "2708 papers, topics by co-authorship hypergraph; 10 splits",
-        _CITATION,
+        {},
     ),
     "citeseer-cocitation": (
         "hypergraphs.load_citation",
         "3312 papers, topics by co-citation hypergraph; 10 splits",
-        _CITATION,
+        {},
     ),
     "mushroom": ("hypergraphs.load_node_set", "8124 mushrooms, edible or not; 10 splits", {}),
     "20news": ("hypergraphs.load_node_set", "16242 news in 4 groups by 100 words; 10 splits", {}),
