@@ -62,6 +62,26 @@ def test_the_averaged_weights_are_those_of_the_formula(tmp_path, monkeypatch):
     assert all(name in saved for name in names)
 
 
+def test_statistics_of_norms_are_averaged_with_the_weights(tmp_path, monkeypatch):
+    statistics, own = [], Training.on_train_batch_end
+
+    def note(self, *arguments):
+        statistics.append({k: b.clone() for k, b in self.predictor.named_buffers()})
+        own(self, *arguments)
+
+    monkeypatch.setattr(Training, "on_train_batch_end", note)
+    options = {**OPTIONS, "epochs": 2, "average": 0.5, "validation": 0.0, "norm": "batch"}
+    run = train({**options, "out": str(tmp_path / "run")}, graphs(20))
+    averaged = dict(run.predictor.named_buffers())
+    [name, *_] = [name for name in averaged if name.endswith("running_var")]
+    expected = torch.ones_like(averaged[name])  # as norms start
+    for step, now in enumerate(statistics, 1):
+        decay = min(0.5, (1 + step) / (10 + step))
+        expected = decay * expected + (1 - decay) * now[name]
+    torch.testing.assert_close(averaged[name], expected)
+    assert not torch.equal(averaged[name], statistics[-1][name])
+
+
 def test_a_plateau_halves_the_rate_after_its_patience():
     plateau = Plateau(2, is_higher_better=False)
     factors = []

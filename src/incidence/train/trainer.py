@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
+from itertools import chain
 from math import cos, inf, pi
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from lightning.pytorch.profilers import PassThroughProfiler
 from torch import Tensor, nn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 from torch.utils.data import DataLoader
 from tqdm import tqdm
 
@@ -35,8 +37,22 @@ from incidence.train.run_folder import RunFolder, csv_text, write
 
 __all__ = ["LOSSES", "History", "Progress", "Training", "new_trainer"]
 
+_Pairs = tuple[list[Tensor], list[Tensor]]
 _LEAST_FACTOR = 1e-3  # of the peak learning rate
 _EPOCH_PAUSE, _STEP_PAUSE = 5, 10  # seconds between lines of progress
+
+
+def _pairs(first: nn.Module, second: nn.Module) -> tuple[_Pairs, _Pairs]:
+    """Return the tensors of two equal modules: those with floats, and all others."""
+    floats: _Pairs = ([], [])
+    others: _Pairs = ([], [])
+    mine = chain(first.parameters(), first.buffers())
+    theirs = chain(second.parameters(), second.buffers())
+    for one, other in zip(mine, theirs, strict=True):
+        lists = floats if one.is_floating_point() else others
+        lists[0].append(one)
+        lists[1].append(other)
+    return floats, others
 
 
 def new_trainer(experiment: Experiment, folder: RunFolder, callbacks: list[Callback]) -> pl.Trainer:
@@ -408,17 +424,18 @@ class Training(pl.LightningModule):
 
     @torch.no_grad()
     def _move_averages(self) -> None:
-        """Move the averaged weights; quickly at first, as they start at random weights."""
+        """Move the averaged weights; quickly at first, as they start at random weights.
+
+        Statistics of norms are averaged as well: those of the present weights do not fit.
+        """
         if self.averaged is None:
             return
         step = self.global_step
         decay = min(self.config.average, (1 + step) / (10 + step))
-        pairs = zip(self.averaged.parameters(), self.predictor.parameters(), strict=True)
-        for average, weight in pairs:
-            average.lerp_(weight, 1 - decay)
-        pairs_of_buffers = zip(self.averaged.buffers(), self.predictor.buffers(), strict=True)
-        for mine, theirs in pairs_of_buffers:
-            mine.copy_(theirs)
+        floats, others = _pairs(self.averaged, self.predictor)
+        get_ema_multi_avg_fn(decay)(*floats, step)  # one call for all tensors
+        for average, current in zip(*others, strict=True):
+            average.copy_(current)
 
     def train_dataloader(self) -> DataLoader[Any]:
         """Return the training part, in another order in every epoch; each process has its share."""
