@@ -15,7 +15,7 @@ from benchmarks.sets import load
 from benchmarks.sets.graphs import random_folds
 from benchmarks.sets.neighbour_lists import read_neighbour_lists
 from incidence.data import reader
-from incidence.data.dataset_builder import checked
+from incidence.data.dataset_checks import checked
 from incidence.errors import IncidenceError
 from tests.data_folder import data_folder
 

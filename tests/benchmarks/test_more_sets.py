@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.sets import load
 from benchmarks.sets.universe import SETTINGS
-from incidence.data.dataset_builder import checked
+from incidence.data.dataset_checks import checked
 from incidence.errors import IncidenceError
 from tests.data_folder import data_folder
 

@@ -8,7 +8,7 @@ import torch
 
 import incidence as inc
 from incidence.data import DataSet, Split, Task
-from incidence.data.dataset_builder import checked
+from incidence.data.dataset_checks import checked
 from incidence.errors import IncidenceError
 from incidence.train import train
 

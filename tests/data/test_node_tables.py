@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from incidence.data import load
-from incidence.data.columns import Column, as_features, columns_of
+from incidence.data.feature_columns import Column, as_features, columns_of
 from incidence.data.node_tables import GraphColumns, record_of_graph
 from incidence.data.table_kinds import read_any
 from incidence.data.tables import TextTable

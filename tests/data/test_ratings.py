@@ -11,7 +11,8 @@ import torch
 
 import incidence as inc
 from incidence.data import Split, load
-from incidence.data.completion import Ratings, damped_means, read_completion, write_completion
+from incidence.data.completion import read_completion, write_completion
+from incidence.data.ratings import Ratings, damped_means
 from incidence.data.tables import TextTable
 from incidence.errors import IncidenceError
 

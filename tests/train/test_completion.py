@@ -93,7 +93,7 @@ def test_few_pairs_are_ranked_by_default_and_ranks_stand_beside_the_error(
     assert metrics["test"]["ndcg@10"] > metrics["test"]["baseline"]["ndcg@10"] / 2
     page = (run / "report.html").read_text()
     assert page.index("rmse") < page.index("ndcg@10")
-    monkeypatch.setattr("incidence.data.completion._FEW_CANDIDATES", 5)
+    monkeypatch.setattr("incidence.data.ratings._FEW_CANDIDATES", 5)
     options = {"target": "rating", "epochs": 1, "hidden": 4, "depth": 1}
     many = train({**options, "data": str(rated / "ratings.csv"), "out": str(tmp_path / "run")})
     assert "ndcg@10" not in many.evaluation.parts["test"].metrics

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from incidence.data.columns import Column, as_features, columns_of, find_column, is_split
+from incidence.data.columns import find_column, is_split
+from incidence.data.feature_columns import Column, as_features, columns_of
 from incidence.data.hypergraph_tables import (
     EDGE_NAMES,
     NODE_NAMES,

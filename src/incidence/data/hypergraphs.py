@@ -10,9 +10,10 @@ from typing import Any
 
 import torch
 
-from incidence.data.columns import Column, choose_targets, read_parts, read_targets
+from incidence.data.columns import choose_targets, read_parts, read_targets
 from incidence.data.dataset import METRICS, DataSet, Record
 from incidence.data.dataset_builder import DataRequest, build, from_records
+from incidence.data.feature_columns import Column
 from incidence.data.hypergraph_examples import (
     EDGES,
     FACES,

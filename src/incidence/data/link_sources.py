@@ -12,17 +12,11 @@ from typing import Any
 import torch
 
 from incidence.data.columnar import is_columnar
-from incidence.data.columns import (
-    PARTS,
-    as_features,
-    columns_of,
-    find_column,
-    is_split,
-    read_parts,
-)
+from incidence.data.columns import PARTS, find_column, is_split, read_parts
 from incidence.data.completion import FOLDS
 from incidence.data.dataset import DataSet
 from incidence.data.dataset_builder import with_floats
+from incidence.data.feature_columns import as_features, columns_of
 from incidence.data.hypergraph_examples import hyperedges_of
 from incidence.data.hypergraph_tables import (
     HypergraphTables,

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from incidence.data.dataset import DataSet
-from incidence.data.dataset_builder import DataRequest, checked, from_examples
+from incidence.data.dataset_builder import DataRequest, from_examples
+from incidence.data.dataset_checks import checked
 from incidence.data.files import read_folder
 from incidence.data.link_sources import load_links
 from incidence.data.molecule_files import scaffolds, smiles_of

@@ -10,18 +10,10 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
-from incidence.data.columns import (
-    Column,
-    as_features,
-    choose_targets,
-    columns_of,
-    find_column,
-    is_split,
-    read_parts,
-    read_targets,
-)
+from incidence.data.columns import choose_targets, find_column, is_split, read_parts, read_targets
 from incidence.data.dataset import METRICS, DataSet, Record, Split, Task
 from incidence.data.dataset_builder import DataRequest
+from incidence.data.feature_columns import Column, as_features, columns_of
 from incidence.data.graphs import node_features
 from incidence.data.splitting import splits_of
 from incidence.data.tables import TextTable, listed, sorted_names

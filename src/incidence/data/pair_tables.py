@@ -15,19 +15,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from incidence.data.columns import (
-    as_features,
-    columns_of,
-    find_column,
-    is_missing,
-    is_split,
-    read_parts,
-    read_targets,
-)
-from incidence.data.completion import FOLDS, QUERY, Completion, Ratings
+from incidence.data.columns import find_column, is_missing, is_split, read_parts, read_targets
+from incidence.data.completion import FOLDS, QUERY, Completion
 from incidence.data.dataset import DataSet
 from incidence.data.dataset_builder import DataRequest
+from incidence.data.feature_columns import as_features, columns_of
 from incidence.data.node_tables import IDS, edge_columns
+from incidence.data.ratings import Ratings
 from incidence.data.splitting import splits_of
 from incidence.data.tables import TextTable, as_float, listed, sorted_names
 from incidence.errors import IncidenceError

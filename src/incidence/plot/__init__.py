@@ -22,12 +22,12 @@ if TYPE_CHECKING:
         roc,
         save,
     )
-    from incidence.plot.layout import shadow
     from incidence.plot.networks import network
     from incidence.plot.orbit_pictures import orbits
     from incidence.plot.picture import Picture, grid
     from incidence.plot.plan_pictures import plan
     from incidence.plot.posets import poset
+    from incidence.plot.polytope_shadow import shadow
     from incidence.plot.sharing_matrix import sharing
     from incidence.plot.stable_colours import colours
     from incidence.plot.structures import structure
@@ -53,7 +53,7 @@ _HOMES = {
     "roc": "incidence.plot.figures",
     "save": "incidence.plot.figures",
     "scatter": "incidence.plot.text",
-    "shadow": "incidence.plot.layout",
+    "shadow": "incidence.plot.polytope_shadow",
     "sharing": "incidence.plot.sharing_matrix",
     "structure": "incidence.plot.structures",
 }

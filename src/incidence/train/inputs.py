@@ -21,7 +21,8 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.data import DATA_SETS, READERS, DataSet, Reader, Record, Task, load, reader
 from incidence.data.completion import Completion
-from incidence.data.dataset_builder import assert_alike, with_floats
+from incidence.data.dataset_builder import with_floats
+from incidence.data.dataset_checks import assert_alike
 from incidence.data.default_features import PLAN, with_planned
 from incidence.data.files import TARGETS
 from incidence.data.forecasts import READER as DATABASE

@@ -9,9 +9,9 @@ from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 import torch
 
-from incidence.data.completion import Ratings
 from incidence.data.dataset import Task
 from incidence.data.links import Links
+from incidence.data.ratings import Ratings
 from incidence.data.triples import Triples
 from incidence.errors import IncidenceError, shown
 from incidence.limits import assert_size, parse_json
