@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from incidence.plot.orbit_pictures import orbits
     from incidence.plot.picture import Picture, grid
     from incidence.plot.plan_pictures import plan
-    from incidence.plot.posets import poset
     from incidence.plot.polytope_shadow import shadow
+    from incidence.plot.posets import poset
     from incidence.plot.sharing_matrix import sharing
     from incidence.plot.stable_colours import colours
     from incidence.plot.structures import structure
