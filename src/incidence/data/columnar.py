@@ -28,6 +28,7 @@ def read_columnar(path: Path) -> dict[str, list[Any]]:
         IncidenceError: The file is damaged, or has columns of lists or structs.
         TooLargeError: It has more cells than memory allows.
     """
+    # A pipe or a device would make the reader wait for ever.
     regular_file(path, "a table")
     arrow = need("pyarrow", "reading Parquet and Arrow files", "parquet")
     try:
@@ -48,6 +49,7 @@ def read_columnar(path: Path) -> dict[str, list[Any]]:
 
 def _parquet(path: Path) -> Any:
     parquet = need("pyarrow.parquet", "reading Parquet files", "parquet")
+    # The metadata is read first: a small file can unpack to any size.
     about = parquet.read_metadata(path)
     assert_size(about.num_rows * about.num_columns * _PER_CELL, f"{path}, unpacked,")
     return parquet.read_table(path)

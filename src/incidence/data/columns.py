@@ -101,6 +101,7 @@ def choose_targets(
     ]
     numbers = [name for name in free if _are_numbers(_present(table[name]))]
     usual = [name for name in free if name.lower() in _TARGET_COLUMNS]
+    # A test that leaves one column decides; one that leaves none or several says nothing.
     for candidates in (free, usual, numbers if prefers_numbers else [], left):
         if len(candidates) == 1:
             return (candidates[0],)
@@ -151,6 +152,7 @@ def _present(texts: Sequence[str]) -> list[str]:
 def _has_information(texts: Sequence[str]) -> bool:
     """Return whether a column is neither empty nor a list of names, one for nearly each row."""
     present = _present(texts)
+    # Two rows that differ say nothing; three texts that all differ look like names.
     all_differ = len(set(present)) == len(present) > 2
     are_names = (all_differ or _are_too_many(present)) and not _are_numbers(present)
     return bool(present) and not are_names
@@ -308,7 +310,7 @@ def as_classes(names: Sequence[str | None], target: str = "") -> tuple[Task, Ten
     """
     different = {name for name in names if name is not None}
     if _are_numbers(different):
-        ordered = sorted(different, key=lambda name: (as_float(name), name))
+        ordered = sorted(different, key=lambda name: (as_float(name), name))  # 2 before 10
     else:
         ordered = sorted(different)
     number = {name: k for k, name in enumerate(ordered)}
@@ -333,6 +335,7 @@ def _kind_of(source: str, name: str, texts: Sequence[str], is_alone: bool) -> st
         return "classification"
     is_yes_or_no = {as_float(text) for text in present} == {0.0, 1.0}
     are_whole = all(text.isdecimal() for text in present)
+    # Values that hardly come again, such as years, are numbers.
     come_again = not _are_too_many(present) and 2 * len(set(present)) <= len(present)
     is_called_so = name.strip().lower() in _CLASS_COLUMNS
     are_classes = is_yes_or_no or (is_called_so and are_whole and come_again)
@@ -347,6 +350,7 @@ def find_column(table: TextTable, names: Sequence[str], default: int | None = No
         names: The names, in small letters; earlier ones win.
         default: The number of the default column.
     """
+    # the first of a name wins
     by_name = {column.strip().lower(): column for column in reversed(list(table.columns))}
     for name in names:
         if name in by_name:

@@ -160,6 +160,7 @@ class Completion(ABC):
             query: The nodes with the queried entries, as `store` returns them; none is known.
             target: A row for each queried entry, if it has targets.
         """
+        # Absent links may be listed among rows, but nobody can know them.
         known = known[self.is_fact[known]]
         context = self.context
         index = {
@@ -168,6 +169,7 @@ class Completion(ABC):
         }
         structure = context.structure.with_index(index)
         features = context.features
+        # Features of one tensor under two spellings would be two features.
         spelling = {context.structure.resolve(key): key for key in features}
         for key, x in self.features(structure, known).items():
             key = spelling.get(structure.resolve(key), key)
@@ -188,6 +190,7 @@ class Completion(ABC):
     def _folds(self, rows: Tensor) -> list[Tensor]:
         """Return rows in folds of about one size, each in ascending order."""
         generator = torch.Generator().manual_seed(self.seed)
+        # Sorted first: folds depend on which rows there are, not on their order.
         shuffled = rows.sort().values[torch.randperm(len(rows), generator=generator)]
         count = max(1, min(self.folds, len(rows)))
         return [fold.sort().values for fold in shuffled.tensor_split(count)]
@@ -204,6 +207,7 @@ class Completion(ABC):
 
     def _folded(self, rows: Tensor) -> list[Example]:
         """Return an example for each fold of some rows: it is queried, and the others are known."""
+        # Packed, so that one plan serves all folds.
         return pack([self.example(_without(rows, fold), fold) for fold in self._folds(rows)])
 
     def rest(self, split: Split, query: Tensor) -> Example:
@@ -257,6 +261,7 @@ class Completion(ABC):
             ]
             for entry in entries
         ]
+        # Of a set, the names may come in any order.
         is_set = wider.rows.resolve(ROWS).faces[0].kind.opening in ("{", "[")
         rows: list[int] = wider.rows.locate(ROWS, _index(wider.pattern, nodes)).tolist()
         new: dict[tuple[int, ...], int] = {}
@@ -308,6 +313,7 @@ class Completion(ABC):
             pattern = context.resolve(key)
             if pattern not in context.patterns and pattern.faces:  # the nodes of a sort
                 added = names[next(iter(pattern.sorts.values()))]
+                # (nodes, channels)
                 features[key] = torch.cat([x, x.mean(0, keepdim=True).expand(len(added), -1)])
         wider, rows = (
             Structure(counts, {str(p): s[p] for p in s.patterns}) for s in (context, self.rows)
@@ -319,6 +325,7 @@ class Completion(ABC):
         """Return the completion with further rows, whose targets are missing."""
         old, new = self.rows[ROWS], _index(self.pattern, nodes)
         if self.rows.resolve(ROWS).is_open:
+            # Row 1 of an open face has the numbers of entries, which go on after the old ones.
             new = torch.stack([new[0], new[1] + len(self.target)])
         count = len(nodes)
         missing = torch.nan if self.target.is_floating_point() else -1
@@ -369,6 +376,7 @@ def write_completion(completion: Completion, path: Path) -> None:
         **arrays_of(whole),
     }
     for sort, names in facts.names.items():
+        # Texts of one width, as arrays of objects would need pickle.
         arrays[f"names/{sort}"] = np.array(list(names), dtype=str)
     tensors = {**facts.context.features, ":values": facts.values, ":target": facts.target}
     for number, (key, x) in enumerate(tensors.items()):

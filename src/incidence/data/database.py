@@ -35,6 +35,7 @@ _DUCKDB = (".duckdb",)
 DATABASES = (*_SQLITE, *_DUCKDB)
 """The suffixes of files with several tables."""
 _TIMES = ("date", "datetime", "timestamp", "time", "created_at", "created", "day", "event_time")
+# Real foreign keys point to rows that were deleted; columns that only look alike match by chance.
 _SHARE = 0.9  # of the values of a foreign key that must be there
 _QUOTE = '"'
 
@@ -107,7 +108,7 @@ def tables_from(what: Any) -> dict[str, TextTable]:
     path = Path(what).expanduser()
     if path.is_dir():
         files = [file for file in sorted(path.iterdir()) if is_table(file)]
-        if not files and (path / "tables").is_dir():
+        if not files and (path / "tables").is_dir():  # as some exports of databases lay them out
             return tables_from(path / "tables")
         tables = {file.name.partition(".")[0]: read_table(file) for file in files}
     elif path.name.lower().endswith(_DUCKDB):
@@ -122,6 +123,7 @@ def tables_from(what: Any) -> dict[str, TextTable]:
 def _sqlite_tables(path: Path) -> dict[str, TextTable]:
     regular_file(path, "a database")
     try:
+        # no journal is written
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as base:
             query = "select name from sqlite_master where type = 'table' order by name"
             names = [str(name) for (name,) in base.execute(query) if not name.startswith("sqlite_")]
@@ -182,6 +184,8 @@ def find_keys(
         foreign = {}
         for column in table.columns:
             target = given.get((key, column)) or _target(key, column, primaries)
+            # A primary key may look like a foreign one: `id` of two tables that describe the same
+            # rows.
             if target is None or column == primaries[key]:
                 continue
             if (key, column) in given or _refers(table[column], known[target]):
@@ -226,6 +230,7 @@ def _primary(name: str, table: TextTable) -> str:
     wanted = {"id", *(f"{stem}id" for stem in _stems(name)), *(f"{s}key" for s in _stems(name))}
     usual = [column for column in columns if _plain(column) in wanted]
     first = [columns[0]] if _plain(columns[0]).endswith("id") else []
+    # Names alone do not decide: `id` may repeat in a table of events.
     for column in (*usual, *first):
         values = table[column]
         if all(values) and len(set(values)) == len(values):
@@ -237,6 +242,7 @@ def _target(name: str, column: str, primaries: Mapping[str, str]) -> str | None:
     """Return the table that a column seems to refer to, by its name."""
     plain = _plain(column)
     for other, primary in primaries.items():
+        # every table may have an `id`
         is_same = primary and _plain(primary) == plain and plain != "id"
         if other != name and is_same:
             return other

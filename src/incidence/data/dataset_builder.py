@@ -81,6 +81,7 @@ class DataRequest:
             raise IncidenceError(f"{who} has one target: leave out --target.")
         if self.reader is not None:
             raise IncidenceError(f"{who} is not read from files by a reader: leave out --reader.")
+        # General options go to loaders that have a use for them, and are left out for others.
         general = {"seed": self.seed, "task": self.task, "target": self.target}
         options = {
             name: value for name, value in general.items() if name in takes and value is not None
@@ -139,6 +140,7 @@ def _members(hint: Any) -> list[Any]:
 def _is_of_type(value: object, kind: Any) -> bool:
     if isinstance(value, bool):  # which Python takes for a number
         return kind in (bool, object)
+    # 1 is a float to a user
     plain: Any = {float: (int, float), Sequence: (list, tuple)}.get(kind, kind)
     return isinstance(value, plain)
 
@@ -215,11 +217,13 @@ def from_records(
     Raises:
         IncidenceError: Most records could not be read, or it is not clear what the targets are.
     """
+    # More broken than whole records: a wrong reader or column, and not a damaged line.
     if len(errors) > len(records):
         raise IncidenceError(
             f"{request.source}: {len(errors)} of {len(records) + len(errors)} records cannot be"
             f" read, so this is hardly the right file or column. The first: {errors[0]}"
         )
+    # Records may lack a property that others have: the first of each name decides the order.
     keys = dict.fromkeys(key for record in records for key in record.properties)
     columns = {key: [record.properties.get(key, "") for record in records] for key in keys}
     table = TextTable(request.source, columns, [record.name for record in records], word=word)
@@ -277,6 +281,7 @@ def from_examples(
     assert_alike((f"{source} {number}", example) for number, example in enumerate(examples))
     at, rows = _targets(examples, source)
     described, rows = task_of(rows, at, task, source)
+    # The first example decides for all, as features must be alike.
     plan = plan_features(examples[0])
     finished = [
         described.with_target(with_planned(example, plan), row)
@@ -335,6 +340,7 @@ def task_of(
 
 def _kind_of(rows: Sequence[Tensor], at: str, kind: Kind | None) -> Kind:
     flat = torch.cat([row.reshape(-1) for row in rows])
+    # Targets of entries have an axis more than those of wholes.
     width = rows[0].shape[-1] if rows[0].ndim > bool(at) else 1
     is_missing = flat.isnan() if flat.is_floating_point() else flat == -1
     are_yes_or_no = set(flat[~is_missing].unique().tolist()) == {0, 1}
@@ -355,6 +361,7 @@ def _as_numbers(
     for row in rows:
         values = row.float() if row.ndim > bool(at) else row.float()[..., None]
         if kind == "multilabel" and not row.is_floating_point():
+            # Integers have no NaN: -1 stands for a missing label.
             values = values.masked_fill(values == -1, torch.nan)
         numbers.append(values)
     word, width = "label" if kind == "multilabel" else "target", numbers[0].shape[-1]
@@ -364,6 +371,7 @@ def _as_numbers(
 
 def _as_classes(rows: Sequence[Tensor], at: str, source: str) -> tuple[Task, list[Tensor]]:
     """Return a class of each example, or [entries]; -1 where a float is NaN."""
+    # In double precision, as float32 would round large integers to others.
     flat = torch.cat([row.reshape(-1) for row in rows]).double().nan_to_num(-1)
     if not len(flat):
         raise IncidenceError(f"{source}: all targets are missing.")
@@ -379,6 +387,7 @@ def _as_classes(rows: Sequence[Tensor], at: str, source: str) -> tuple[Task, lis
     classes = []
     for row in rows:
         values = row.nan_to_num(-1).long() if row.is_floating_point() else row.long()
+        # Some data sets give a class as a column of one number.
         has_column = values.ndim == bool(at) + 1 and values.shape[-1] == 1
         classes.append(values[..., 0] if has_column else values)
     names = tuple(f"class {k}" for k in range(int(flat.max()) + 1))

@@ -110,6 +110,7 @@ def _assert_names(task: Task) -> None:
 
 
 def _assert_features(examples: Sequence[Example]) -> None:
+    # Thousands of small examples: one test of all together is much faster than one for each.
     layouts = {
         (
             one.structure.patterns,
@@ -153,7 +154,7 @@ def _first_wrong(targets: Sequence[Tensor], is_wrong: Tensor) -> tuple[int, int]
     places = is_wrong.nonzero()[:, 0]
     if not len(places):
         return None
-    ends = accumulate(y.numel() for y in targets)
+    ends = accumulate(y.numel() for y in targets)  # of the values of each example
     return int(places[0]), next(k for k, end in enumerate(ends) if int(places[0]) < end)
 
 

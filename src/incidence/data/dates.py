@@ -31,6 +31,8 @@ def as_days(texts: Sequence[str]) -> list[float] | None:
     present = [text for text in texts if text.strip().lower() not in _MISSING]
     if not present:
         return None
+    # One format for the whole column: 03/04 alone may be March or April, and another row decides
+    # it.
     for form in ("", *_FORMATS):
         if _parsed(present[0], form) is None:
             continue
@@ -50,6 +52,7 @@ def _parsed(text: str, form: str) -> float | None:
         return None
     if not form and text.isdecimal():  # 20200101 may be a number
         return None
+    # Dates without a zone are UTC, so that splits by time do not depend on the machine.
     aware = date if date.tzinfo else date.replace(tzinfo=timezone.utc)
     return aware.timestamp() / _DAY
 

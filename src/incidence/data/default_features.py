@@ -45,7 +45,7 @@ def plan_features(example: Example) -> dict[str, list[str]]:
             plan["measures"] = lacking
         have |= set(map(Pattern, COLUMNS))
     joining = [p for p in structure.patterns if p.is_open or len(p.letters) > 1]
-    has_features = bool(have - {_POSITIONS})
+    has_features = bool(have - {_POSITIONS})  # coordinates turn with the structure
     if not has_features:
         plan["degrees"] = [_node_text(sort) for sort in _joined_sorts(joining)]
         plan["sizes"] = [str(p) for p in joining if p.is_open]
@@ -65,10 +65,12 @@ def with_planned(example: Example, plan: Mapping[str, Sequence[str]]) -> Example
         for text in plan.get(kind, ()):
             pattern = Pattern(text)
             is_there = pattern in structure.patterns or len(pattern.letters) == 1
+            # New data may lack a tensor that training data had; its features are then not made.
             if pattern not in have and is_there:
                 features[text] = make(structure, text)
     if not features:
         return example
+    # Features of the user win over planned ones.
     return example.replace(features={**features, **example.features})
 
 

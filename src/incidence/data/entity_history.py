@@ -95,6 +95,8 @@ class EntityHistory:
         """
         times = {name: times_of(one) for name, one in database.tables.items()}
         if encodings is None:
+            # Scales and words come from rows that training may see: later rows would leak into
+            # features.
             known = min(fitted_until, until)
             encodings = {
                 name: encodings_of(one, times[name] <= known)
@@ -110,6 +112,7 @@ class EntityHistory:
                 sorts[name] = NodeRows(number, x, times[name])
         for name, one in database.tables.items():
             if one.foreign:
+                # A table that others refer to has its features at its nodes, and none at its faces.
                 is_node = name in referred
                 x = torch.zeros(len(one.table), 0) if is_node else encode(one, encodings[name])
                 faces[name] = face_rows(one, x, times[name], sorts, is_node)
@@ -149,6 +152,8 @@ class EntityHistory:
         }
         self._add_between(chosen, time)
         nodes: dict[str, dict[int, int]] = {name: {} for name in self.sorts}
+        # An entity that the database does not know is a node of its own, with row -1 and no
+        # features.
         nodes[sort] = {-1 if seed is None else seed: 0}
         for name, rows in chosen.items():
             faces = self.faces[name]
@@ -175,6 +180,7 @@ class EntityHistory:
                 theirs = self.faces[other]
                 if other == name or not set(faces.sorts) <= set(theirs.sorts):
                     continue
+                # where theirs has our nodes
                 columns = [theirs.sorts.index(sort) for sort in faces.sorts]
                 for key in dict.fromkeys(map(tuple, theirs.nodes[rows][:, columns].tolist())):
                     known = [r for r in faces.by_nodes.get(key, ()) if faces.times[r] <= time]
@@ -231,12 +237,13 @@ def _entries(
                 start + table[node]
                 for start, table, node in zip(starts, tables, nodes, strict=True)
             )
+            # Rows with the same nodes share an entry: a structure has each entry once.
             owner.append(places.setdefault(entry, len(places)))
             ages.append(_age(float(faces.times[row]), past.time))
         every += rows
-    x = torch.cat([faces.features[every], torch.tensor(ages)[:, None]], 1)
+    x = torch.cat([faces.features[every], torch.tensor(ages)[:, None]], 1)  # (rows, channels + 1)
     target = torch.tensor(owner, dtype=torch.long)
-    count = torch.bincount(target, minlength=len(places)).float()[:, None]
+    count = torch.bincount(target, minlength=len(places)).float()[:, None]  # (entries, 1)
     sums = x.new_zeros(len(places), x.shape[1]).index_add_(0, target, x)
     index = torch.tensor(list(places), dtype=torch.long).view(-1, len(faces.sorts)).T.contiguous()
     return index, torch.cat([sums / count.clamp(min=1), count.log1p()], 1)
@@ -255,7 +262,7 @@ def _node_features(
         node >= 0 and bool(sort.times[node] <= time)
         for node, time in zip(nodes, times, strict=True)
     ]
-    x = sort.features[torch.tensor(nodes, dtype=torch.long).clamp(min=0)]
+    x = sort.features[torch.tensor(nodes, dtype=torch.long).clamp(min=0)]  # (nodes, channels)
     x = x * torch.tensor(known, dtype=torch.float32)[:, None]
     ages = [
         _age(float(sort.times[node]), time) if is_known else 0.0
@@ -265,6 +272,8 @@ def _node_features(
     if of_seeds is None:
         return x
     seeds = torch.tensor([0, *(len(past.nodes[name]) for past in pasts[:-1])]).cumsum(0)
+    # One column marks the entity; without it, a network could not tell it from its neighbours of
+    # the same sort.
     mark = torch.zeros(len(nodes), 1 + len(of_seeds[0]))
     mark[seeds] = torch.tensor([[1.0, *counts] for counts in of_seeds])
     return torch.cat([x, mark], 1)

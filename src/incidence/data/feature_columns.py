@@ -45,7 +45,9 @@ class Column:
         texts = table[name]
         if all(is_missing(text) or as_float(text) is not None for text in texts):
             return Column(name, mean=float(_numbers(table, name).nanmean().nan_to_num()))
+        # Sorted, so that the columns of features do not depend on the order of the rows.
         words = sorted({word for text in texts for word in _words(text)})
+        # such words tell rows apart, and no more
         has_too_many = len(words) > min(_MOST_WORDS, len(texts) // 2)
         return None if has_too_many else Column(name, tuple(words))
 
@@ -67,7 +69,7 @@ class Column:
         if self.words is None:
             return _numbers(table, self.name).nan_to_num(self.mean)[:, None]  # (rows, 1)
         number = {word: k for k, word in enumerate(self.words)}
-        features = torch.zeros(len(table), len(self.words))
+        features = torch.zeros(len(table), len(self.words))  # (rows, words)
         ones = [
             (row, number[word])
             for row, text in enumerate(table[self.name])
@@ -107,6 +109,7 @@ def columns_of(table: TextTable, names: Sequence[str]) -> list[Column]:
 
 def as_features(table: TextTable, columns: Sequence[Column]) -> Tensor:
     """Return the features of some columns side by side, [rows, channels]."""
+    # `cat` of no tensors fails, and a table may have no columns of features.
     nothing = torch.zeros(len(table), 0)
     return torch.cat([nothing, *(column.features(table) for column in columns)], dim=1)
 

@@ -89,6 +89,7 @@ def register_reader(
     wrong = next((suffix for suffix in suffixes if not suffix.startswith(".")), None)
     if wrong is not None or isinstance(suffixes, str):
         raise IncidenceError(f"suffixes are a list of texts like '.tgf'; got {suffixes!r}.")
+    # A name that is there is replaced, so that a user can read `.txt` differently.
     READERS[name] = Reader(tuple(suffixes), read)
 
 
@@ -120,6 +121,7 @@ def reader_for(paths: Sequence[Path], name: str | None = None) -> str:
             f"no reader reads {unread}. Readers by suffix: {suffixes}. Give --reader for another"
             " suffix."
         )
+    # One reader for all files of a data set: features of two readers are not alike.
     candidates = [key for key in READERS if all(key in names for names in fitting.values())]
     if len(candidates) == 1:
         return candidates[0]
@@ -149,6 +151,7 @@ def read_file(
         raise IncidenceError(f"there is no file {path}.")
     read = reader(name).read
     assert_options(read, f"the reader {name!r}", options)
+    # A list from outside means that single broken records are skipped.
     met: list[IncidenceError] = [] if errors is None else errors
     records = list(read(path, met, **options))
     if errors is None and met:
@@ -203,6 +206,7 @@ def _read_listed_files(request: DataRequest) -> DataSet:
     """Return the data set of the files that a table lists, with their targets."""
     path = request.path / TARGETS
     options = dict(request.options)
+    # `is True`, as the text "false" of a command line would count as true.
     may_be_outside = options.pop("outside", False) is True
     request = replace(request, options=options)
     table = read_table(path)
@@ -271,6 +275,7 @@ def _read_classes(request: DataRequest) -> DataSet:
     suffixes = [suffix for name in names for suffix in reader(name).suffixes]
     files, labels, parts = list[Path](), list[str](), list[int | None]()
     for folder in _folders(path):
+        # Folders of parts may lie inside of those of classes, as `cats/train/`.
         places: list[tuple[Path, int | None]] = [(folder, None)]
         for below in _folders(folder):
             if below.name.lower() in PARTS:
@@ -309,6 +314,7 @@ def _read_all_records(request: DataRequest) -> DataSet:
     These are SDF files, lines of SMILES, and files of readers that users registered.
     """
     path, files = request.path, _files_of_records(request.path)
+    # train.sdf, test.sdf
     part_of = {file: PARTS.get(file.name.partition(".")[0].lower()) for file in files}
     has_parts = len(files) > 1
     if has_parts and None in part_of.values():
@@ -383,6 +389,7 @@ def _are_hyperedges(path: Path, request: DataRequest) -> bool:
         return True
     if path.suffix.lower() not in _TEXTS or not {"nodes", "tables"} & request.options.keys():
         return False
+    # Lines of edges all have two words, or three with a weight.
     counts = Counter(lines_as_table(path)["hyperedge"])
     return len(set(counts.values())) > 1
 
@@ -393,7 +400,7 @@ def _read_tables(request: DataRequest) -> DataSet:
         file.name.partition(".")[0]: read_any(file, request.options.get("smiles"))
         for file in _table_files(request)
     }
-    if len(tables) > 1 and all(name.lower() in PARTS for name in tables):
+    if len(tables) > 1 and all(name.lower() in PARTS for name in tables):  # train.csv and test.csv
         tables = {request.name: join_parts(tables)}
     return from_tables(tables, request)
 

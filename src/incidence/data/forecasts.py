@@ -54,10 +54,12 @@ def from_database(what: Any, request: DataRequest) -> DataSet:
     if not splits:
         rows = torch.arange(len(table))
         splits = (split_by_time(rows, times),)
+    # Encodings are fitted to rows up to the last time of training, not to the whole database.
     fitted_until = float(times[splits[0].train].max())
     until = _until(options.get("until"))
     latest = int(options.get("latest", LATEST))
     history = EntityHistory.of(database, None, fitted_until, latest, until)
+    # Plain values that `read_queries` needs: a model predicts from the same database later.
     settings = {
         "database": as_path(what),
         "keys": keys,

@@ -55,6 +55,7 @@ def graphs(
     node_ptr = ranges(sizes)
     total = max(int(node_ptr[-1]), 1)
     low, high = edges.amin(0), edges.amax(0)
+    # The code of a pair (low, high) is one number, so that one sort gives the canonical order.
     order = (low * total + high).argsort(stable=True)
     ordered = torch.stack([low, high])[:, order]  # (2, edges)
     if edge_features is None:
@@ -63,7 +64,7 @@ def graphs(
         ordered[0].contiguous(), node_ptr[1:], right=True
     )  # the graph of an edge
     counts = torch.bincount(home, minlength=len(sizes)).tolist()
-    local = (ordered - node_ptr[home]).split(counts, dim=1)
+    local = (ordered - node_ptr[home]).split(counts, dim=1)  # (2, edges of a graph) each
     # Edges in canonical order need no validation: this is faster than taking a batch apart.
     structures = [
         Structure._of(
@@ -86,6 +87,7 @@ def label_numbers(labels: Tensor, symbols: Sequence[int]) -> Tensor:
         IncidenceError: A label is none of the symbols.
     """
     known = torch.tensor(symbols, dtype=torch.long)
+    # A label after the last symbol would point behind the list; the comparison below refuses it.
     place = torch.searchsorted(known, labels).clamp(max=max(len(symbols) - 1, 0))
     wrong = labels[known[place] != labels] if len(symbols) else labels
     if len(wrong):

@@ -90,6 +90,7 @@ def hypergraph_of(
     if columns is None:
         columns = columns_of_hypergraph(tables.nodes, tables.edges, used)
     if pattern is None:
+        # Merged hyperedges would lose a target or features of their own.
         stays_apart = duplicates == "keep" or by_edge or bool(columns.edges)
         pattern = _pattern_for(tables, members, duplicates, stays_apart)
     notes = []
@@ -298,8 +299,9 @@ def _features(
     """Return features of nodes or hyperedges by name; the mean of the others without a row."""
     if table is None or not columns:
         return torch.zeros(len(names), 0)
-    x = as_features(table, columns)
+    x = as_features(table, columns)  # (rows, channels)
     place = {name: k for k, name in enumerate(table[key_of(table, usual)])}
+    # Who has no row in the table gets the mean: zeros would say something.
     features = x.mean(0, keepdim=True).repeat(len(names), 1)
     known = [k for k, name in enumerate(names) if name in place]
     features[known] = x[[place[names[k]] for k in known]]
@@ -316,7 +318,7 @@ def hyperedges_of(tables: HypergraphTables) -> tuple[Example, list[str], list[st
     structure = found.example.structure
     node, edge = structure[FACES]
     is_link = torch.bincount(edge, minlength=structure.num_entries(FACES)) > 1
-    number = is_link.cumsum(0) - 1
+    number = is_link.cumsum(0) - 1  # of the entries that stay
     index = torch.stack([node, number[edge]])[:, is_link[edge]]
     small = int((~is_link).sum())
     skipped = [*found.skipped]

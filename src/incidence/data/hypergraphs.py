@@ -71,6 +71,7 @@ def from_hypergraph_tables(tables: HypergraphTables, request: DataRequest) -> Da
     entries = found.nodes if level == "nodes" else found.edges
     place = {name: k for k, name in enumerate(table[key])}
     missing = -1 if task.kind == "classification" else torch.nan
+    # Nodes that only the incidences name have no row in the table, and no target.
     rows = torch.full((len(entries), *targets.shape[1:]), missing, dtype=targets.dtype)
     with_row = [k for k, name in enumerate(entries) if name in place]
     rows[with_row] = targets[[place[entries[k]] for k in with_row]]
@@ -170,6 +171,7 @@ def _from_many(tables: HypergraphTables, request: DataRequest) -> DataSet:
             part = replace(
                 tables, incidences=tables.incidences.only(rows_of[name]), nodes=None, edges=None
             )
+            # The tensor is the same for all, or the examples could not make a batch.
             found = hypergraph_of(part, pattern=FACES)
             properties = {k: v for k, v in wholes.row(row).items() if k not in names}
             records.append(Record(name, found.example, tuple(found.nodes), properties))

@@ -82,6 +82,7 @@ def times_of(one: KeyedTable) -> np.ndarray[Any, Any]:
     if not one.time:
         return np.full(len(one.table), -np.inf)
     times = as_times(one.table.source, one.time, one.table[one.time]).numpy()
+    # A row without a time might be of the future, so it is never read.
     return np.where(np.isnan(times), np.inf, times)
 
 
@@ -121,9 +122,11 @@ def face_rows(
     seen: Counter[str] = Counter()
     letters = []
     for other in others:
-        letters.append(node_of(other, sorts, seen[other]))
+        letters.append(node_of(other, sorts, seen[other]))  # two keys to one sort are two letters
         seen[other] += 1
+    # (rows, letters), -1 for unknown
     table = np.array(nodes, dtype=np.int64).T.reshape(len(one.table), len(others))
+    # By time, so that a binary search in a list of rows ends at the present.
     order = np.argsort(times, kind="stable")
     by_node: list[dict[int, np.ndarray[Any, Any]]] = []
     for k in range(len(others)):

@@ -39,7 +39,7 @@ def rings(example: Example, *, max_size: int = 6) -> Example:
         f"a column for every size of rings up to max_size={shown(max_size)}",
     )
     sizes = torch.bincount(structure.index("ring")[1][1], minlength=count)
-    one_hot = torch.nn.functional.one_hot(sizes - 3, max_size - 2).float()
+    one_hot = torch.nn.functional.one_hot(sizes - 3, max_size - 2).float()  # (rings, sizes)
     return _with(example, structure, {"ring={i ...}": one_hot})
 
 
@@ -62,7 +62,7 @@ def matrix(example: Example) -> Example:
     index = torch.cat([torch.stack([nodes, nodes]), edges, edges.flip(0)], dim=1)
     structure = attach(example.structure, {"i j": (index,)})
     first, second = structure["i j"]
-    is_diagonal = (first == second)[:, None]
+    is_diagonal = (first == second)[:, None]  # (pairs, 1)
     of_nodes = _features(example, "i")[first] * is_diagonal
     of_edges = _features(example, _EDGES)
     of_no_edge = of_edges.new_zeros(1, of_edges.shape[1])  # row -1
@@ -100,6 +100,8 @@ def hops(example: Example, *, k: int = 2, limit: int = lifting.LIMIT) -> Example
         by_distance.append(torch.cat([shell, shell.flip(0)], dim=1))
     structure = attach(example.structure, {"near=i j": (torch.cat(by_distance, dim=1),)})
     total = max(example.structure.total_nodes, 1)
+    # `attach` puts pairs into canonical order, so that distances are looked up by the code of a
+    # pair.
     codes, order = torch.cat([first * total + second for first, second in by_distance]).sort()
     counts = torch.tensor([one.shape[1] for one in by_distance])
     distances = torch.repeat_interleave(torch.arange(k + 1), counts)[order]
@@ -127,6 +129,8 @@ def _with_distances(example: Example, k: int, limit: int) -> Example:
     steps.fill_diagonal_(0)
     adjacency = _adjacency(example).float()
     for step in range(1, k + 1):
+        # One step from the nodes reached last, and not reached before: breadth first from all nodes
+        # at once.
         is_reached = (is_near.float() @ adjacency > 0) & (steps == k + 1)
         steps[is_reached] = step
         is_near = is_reached
@@ -263,6 +267,7 @@ def register_lift(name: str, lift: Callable[..., Example]) -> None:
     if "+" in name or not name:
         raise IncidenceError(f"the name of a lift has no +, which joins lifts; got {name!r}.")
     LIFTS[name] = lift
+    # Training looks here to tell options of lifts from those of presets.
     LIFT_OPTIONS.update(list(signature(lift).parameters)[1:])
 
 
@@ -316,6 +321,7 @@ def _chunks(examples: Sequence[Example]) -> Iterator[list[Example]]:
     part: list[Example] = []
     size = 0
     for example in examples:
+        # The largest lift makes triples; a bound for all lifts is simpler than one for each.
         num_triples = example.structure.total_nodes**3
         if part and size + num_triples > _TOGETHER:
             yield part

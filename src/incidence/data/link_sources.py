@@ -139,6 +139,7 @@ def _tables_of_triples(path: Path) -> dict[str, TextTable]:
             else:
                 table = read_table(file, has_names=lambda first, others: False)
             tables[file.name.partition(".")[0]] = table
+    # One file that is no table, and the folder is read in another way.
     return tables if len(tables) == len(files) else {}
 
 

@@ -46,7 +46,7 @@ __all__ = [
 RANKS = (10, 50)
 """The ranks at which hits are counted."""
 _CLASSES = ("absent", "present")
-_TRIES = 50
+_TRIES = 50  # draws, each of twice as many as are needed
 
 
 class LinkGraph(NamedTuple):
@@ -115,16 +115,16 @@ def neighbour_scores(pairs: Tensor, lists: NeighbourLists) -> Tensor:
     is_swapped = degrees[pairs[0]] > degrees[pairs[1]]
     few, many = torch.where(is_swapped, pairs.flip(0), pairs)
     assert_few(int(degrees[few].sum()), 20 * MAX_ENTRIES, "the neighbours of queried links")
-    pair, place = expand(lists.ptr[few], degrees[few])
+    pair, place = expand(lists.ptr[few], degrees[few])  # a row for each neighbour of `few`
     middle = lists.nodes[place]
     is_common = is_among(code([many[pair], middle], [num_nodes, num_nodes])[0], lists.codes)
-    pair, middle = pair[is_common], middle[is_common]
+    pair, middle = pair[is_common], middle[is_common]  # (common neighbours,) each
     # a common neighbour has at least two neighbours
     weight = 1 / degrees[middle].float().log().clamp(min=1e-3)
     zeros = torch.zeros(pairs.shape[1])
     common = zeros.index_add(0, pair, torch.ones(len(pair)))
     adamic = zeros.index_add(0, pair, weight)
-    attachment = (degrees[few] * degrees[many]).float()
+    attachment = (degrees[few] * degrees[many]).float()  # (pairs,)
     return torch.stack([common.log1p(), adamic, attachment.log1p()], dim=1)
 
 
@@ -168,7 +168,7 @@ class Links(Completion):
         ones = torch.ones(len(known), 1)
         features[f"{KNOWN}={self.pattern}"] = torch.cat([ones, self.values[known]], dim=1)
         lists = NeighbourLists.of(_node_pairs(structure, KNOWN)[0], structure.total_nodes)
-        pairs, owner = _node_pairs(structure, QUERY)
+        pairs, owner = _node_pairs(structure, QUERY)  # (2, pairs), (pairs,)
         count = structure.num_entries(QUERY)
         num_pairs = torch.bincount(owner, minlength=count).clamp(min=1)[:, None]
         sums = torch.zeros(count, 3).index_add_(0, owner, neighbour_scores(pairs, lists))
@@ -233,14 +233,16 @@ def _absent_of_size(
     is_set = pattern.faces[0].kind.opening != "("
     links = torch.zeros(0, size, dtype=torch.long)
     for _ in range(_TRIES):
+        # (drawn,) each
         columns = [torch.randint(n, (2 * wanted + 10,), generator=generator) for n in num_nodes]
         drawn = torch.stack(columns, dim=1)  # (drawn, size)
         if has_one_sort:
-            ordered = drawn.sort(1).values
+            ordered = drawn.sort(1).values  # (drawn, size)
             are_distinct = (ordered.diff(dim=1) > 0).all(1)
             drawn = (ordered if is_set else drawn)[are_distinct]
         is_absent = rows.locate(ROWS, _as_index(drawn, pattern)) < 0
         links = torch.cat([links, drawn[is_absent]])
+        # Each once, in the order in which they were drawn: so the first ones are a fair sample.
         links = links[distinct(code(links.unbind(1), num_nodes)[0]).sort().values]
         if len(links) >= wanted:
             break

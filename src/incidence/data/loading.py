@@ -176,6 +176,7 @@ def load_whole(
     **options: Any,
 ) -> DataSet:
     """Load data as `load` does, with the parts that it defines, and without any that are drawn."""
+    # Names and readers of other packages come first: they may be what the user means.
     load_extensions()
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise IncidenceError(f"the seed is a whole number; got {seed!r}.")

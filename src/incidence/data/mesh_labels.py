@@ -79,6 +79,7 @@ def _labels_of(mesh: Path, folder: Path) -> Path | None:
         has_all = {"vertices", "faces"} <= names and not names.isdisjoint(_NAMES)
         return mesh if has_all else None
     if mesh.suffix.lower() == ".ply":
+        # A PLY file counts as labelled only if one of its properties has a usual name.
         numbers = read_ply_numbers(mesh.read_bytes(), str(mesh))
         if any(name in _NAMES for columns in numbers.values() for name in columns):
             return mesh
@@ -177,6 +178,7 @@ def _read_labels(one: _Labelled, mesh: Mesh) -> tuple[str, list[str]]:
     except (OSError, UnicodeDecodeError) as error:
         raise IncidenceError(f"{one.labels} cannot be read: {error}.") from None
     lines = [line.split("#")[0].split() for line in text.splitlines() if line.split("#")[0].strip()]
+    # All labels in one line, or a line for each that may begin with the number of the element.
     words = lines[0] if len(lines) == 1 else [line[-1] for line in lines]
     return _kind(one, mesh, words)
 
@@ -189,8 +191,9 @@ def _kind(one: _Labelled, mesh: Mesh, labels: list[str]) -> tuple[str, list[str]
         "faces": len(mesh.faces),
         "vertices": len(mesh.points),
     }
+    # Where two numbers are equal, the first counts: edges, then faces, then vertices.
     fitting = [what for what, count in counts.items() if count == len(labels)]
-    if one.labels.suffix.lower() == ".eseg":
+    if one.labels.suffix.lower() == ".eseg":  # MeshCNN's suffix for edges
         fitting = [what for what in fitting if what == "edges"]
     if not fitting:
         sizes = ", ".join(f"{count} {what}" for what, count in counts.items())
@@ -215,8 +218,10 @@ def _in_order(mesh: Mesh, what: str, labels: Sequence[str]) -> list[str]:
 def _edge_rows(mesh: Mesh) -> Tensor:
     """Return the row in the structure of every edge, in the order in which faces meet them."""
     corners = mesh.faces.nodes.view(-1, 3)
+    # (3 faces, 2)
     pairs = torch.stack([corners, corners.roll(-1, 1)], 2).reshape(-1, 2).sort(1).values
     rows = mesh.structure.locate("{i j}", pairs.T.contiguous())
+    # each edge when first met
     return torch.tensor(list(dict.fromkeys(rows.tolist())), dtype=torch.long)
 
 
@@ -249,6 +254,7 @@ def write_coloured(
     rows = torch.tensor(values, dtype=torch.float64)
     if at == "{i j}":
         edges = structure["{i j}"]
+        # Only faces and vertices have colours, so each vertex gets the mean of its edges.
         sums = rows.new_zeros(len(points), rows.shape[1])
         for ends in edges:
             sums.index_add_(0, ends, rows)
@@ -290,6 +296,6 @@ def _colours(values: np.ndarray[Any, Any], is_class: bool) -> list[tuple[int, in
     if is_class:
         return [_COLOURS[int(value) % len(_COLOURS)] for value in values]
     low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
-    shares = (values - low) / (high - low or 1.0)
+    shares = (values - low) / (high - low or 1.0)  # (values,), from 0 to 1
     table = np.rint(_LOW + shares[:, None] * (_HIGH - _LOW)).astype(int)
     return [(int(red), int(green), int(blue)) for red, green, blue in table]

@@ -135,7 +135,7 @@ def measured(
 def _edge_columns(measures: SurfaceMeasures, angles: Tensor) -> list[Tensor]:
     surface = measures.surface
     num_faces, rows = surface.num_faces, surface.sides.reshape(-1)
-    root = measures.unit.sqrt()[measures.structure.batch("{i j}")]
+    root = measures.unit.sqrt()[measures.structure.batch("{i j}")]  # (edges,)
     zeros = torch.zeros_like(angles)
     # One face at the border is both the smaller and the larger, and of many faces these are the
     # first and the last.
@@ -155,6 +155,7 @@ def _triangle_columns(measures: SurfaceMeasures) -> list[Tensor]:
 
 def _sorted(three: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return three rows with each column sorted."""
+    # Three values need no sort along an axis, which takes several times as long.
     one, two, other = three
     low, high = torch.minimum(one, two), torch.maximum(one, two)
     return (
@@ -180,7 +181,7 @@ def _node_columns(measures: SurfaceMeasures, angles: Tensor) -> list[Tensor]:
         return angles.new_zeros(len(batch)).index_add_(0, nodes, values)
 
     openings = (2 - surface.num_faces).double() * (math.pi / 2)
-    opening = sum_at(ends, openings.repeat(2))
+    opening = sum_at(ends, openings.repeat(2))  # each edge at both of its ends
     defect = 2 * math.pi - opening - sum_at(corners, measures.angles.reshape(-1))
     unit = measures.unit[batch]
     area = sum_at(corners, (measures.areas / 3).repeat(3)) / unit
@@ -252,11 +253,11 @@ def augment(
                 " `features_of` first."
             )
     points = torch.cat([e.features["pos=i"] for e in examples])
-    signs = torch.cat([e.features["{i j}"][:, _DIHEDRAL] for e in examples]).sign()
+    signs = torch.cat([e.features["{i j}"][:, _DIHEDRAL] for e in examples]).sign()  # (edges,)
     batch = collate([e.structure for e in examples])
     shape = (len(examples), points.shape[1])
-    normal = torch.randn(shape, generator=generator, dtype=points.dtype)
-    moved = points * (amount * normal).exp()[batch.batch("i")]
+    normal = torch.randn(shape, generator=generator, dtype=points.dtype)  # (meshes, 3)
+    moved = points * (amount * normal).exp()[batch.batch("i")]  # (nodes, 3)
     features = _split_by_mesh(batch, {"pos=i": moved, **measured(batch, moved, signs)})
     # They fit, and are not checked again: that would take a fifth of the time.
     return [

@@ -152,6 +152,7 @@ def read_records(
         IncidenceError: There is no record.
     """
     number, remaining = 0, enumerate(records, 1)
+    # Of each chunk, features are computed together; the molecules of RDKit are then dropped.
     while some := list(islice(remaining, _TOGETHER)):
         described: list[_Described] = []
         for number, (place, molecule) in some:
@@ -204,6 +205,7 @@ def bonded(mol: Any) -> Any:
     single = chem.RWMol(mol)
     with need("rdkit.rdBase", "finding bonds", "molecules").BlockLogs():
         bonds.DetermineConnectivity(single, useVdw=True, covFactor=_STRETCH)
+        # RDKit changes the molecule that it is given, also where it fails.
         ordered, charge = chem.Mol(single), chem.GetFormalCharge(single)
         try:
             bonds.DetermineBondOrders(
@@ -382,6 +384,7 @@ def find_smiles(table: TextTable) -> list[str]:
     Short names, such as `C` and `no`, are SMILES as well. A column that has nothing else counts
     only if it has a usual name.
     """
+    # `smiles` wins over `canonical_smiles` beside it.
     exact = [name for name in table.columns if _plain(name) == "smiles"]
     by_name = exact or [name for name in table.columns if "smiles" in _plain(name)]
     if by_name:
@@ -414,6 +417,8 @@ def are_smiles(texts: Sequence[str]) -> bool:
         num_bad = sum(
             not text.isascii() or chem.MolFromSmiles(text, sanitize=False) is None for text in tried
         )
+    # Some rows of a real table are broken; half of them may be, but a lone text that fails is no
+    # SMILES.
     return num_bad <= len(tried) // 2 and num_bad < len(tried)
 
 

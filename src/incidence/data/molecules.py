@@ -88,6 +88,7 @@ _PAULING = (
     " 178 196 205 210 266 260 79 89 170 170 170 170 170 170 170 170 170 170 170 170 170 170 170 130"
     " 150 236 190 220 220 228 254 200 162 233 202"
 )
+# No element has a number as large as 256, so that no index needs a check.
 _ELECTRONEGATIVITY = torch.full((256,), 170)
 _ELECTRONEGATIVITY[1:84] = torch.tensor([int(number) for number in _PAULING.split()])
 
@@ -209,6 +210,7 @@ class MoleculeTables:
         bonds = torch.tensor(rows, dtype=torch.long).view(-1, 6)
         positions = torch.cat([one.positions for one in described])
         local_ends = bonds[:, :2].T  # (2, bonds)
+        # (2, bonds), atoms of all molecules
         ends = local_ends + ranges(num_atoms)[:-1].repeat_interleave(num_bonds)
         atom_features, bond_features = _columns(atoms, ends, bonds[:, 2:])
         if lengths:
@@ -221,6 +223,7 @@ class MoleculeTables:
 
     def batch(self, target: Tensor | None = None) -> Example:
         """Return the molecules as a batch with rings, and with a target for each if given."""
+        # the molecule of each atom
         home = torch.arange(len(self.num_atoms)).repeat_interleave(self.num_atoms)
         ends = self.ends + ranges(self.num_atoms)[:-1].repeat_interleave(self.num_bonds)
         graphs = Structure(len(home), {"{i j}": ends}, batch=home)
@@ -242,16 +245,18 @@ def _ring_features(structure: Structure, atoms: Tensor, bonds: Tensor) -> tuple[
     """Return how many rings of each size every atom is in, and the features of the rings."""
     node, ring = structure["ring"]
     sizes = ring.bincount(minlength=structure.num_entries("ring"))
-    node = node[ring.argsort(stable=True)]
+    node = node[ring.argsort(stable=True)]  # the atoms of one ring after the other
     size_of_node = sizes.repeat_interleave(sizes)
     is_aromatic = bonds[:, BOND_FEATURES.index("aromatic")]
+    # neither H nor C
     is_hetero = 1 - atoms[:, ATOM_FEATURES.index("H")] - atoms[:, ATOM_FEATURES.index("C")]
-    counts = atoms.new_zeros(len(atoms), len(_RING_SIZES))
+    counts = atoms.new_zeros(len(atoms), len(_RING_SIZES))  # (atoms, sizes)
     features = atoms.new_zeros(len(sizes), len(RING_FEATURES))
     for column, size in enumerate(_RING_SIZES):
         members = node[size_of_node == size].view(-1, size)  # (rings, size)
         counts[:, column] = members.flatten().bincount(minlength=len(atoms))
         pairs = members[:, torch.tensor(list(combinations(range(size), 2)))]  # (rings, pairs, 2)
+        # (rings x pairs,), -1 without a bond
         rows = structure.locate("{i j}", pairs.flatten(0, 1).T)
         # a ring without chords has `size` bonds inside; it is aromatic if they all are
         aromatic = torch.where(rows < 0, 0, is_aromatic[rows]).view(pairs.shape[:2]).sum(1)
@@ -275,7 +280,7 @@ def describe(molecule: Any, hydrogens: str = "count") -> Description:
     ]
     positions = torch.zeros(len(atoms), 3, dtype=torch.float64)
     if mol.GetNumConformers():
-        positions = torch.from_numpy(mol.GetConformer().GetPositions())[list(place)]
+        positions = torch.from_numpy(mol.GetConformer().GetPositions())[list(place)]  # (atoms, 3)
     if not bool(positions.isfinite().all()):
         raise IncidenceError(
             "the molecule has a position that is not a finite number. Correct the file."
@@ -315,7 +320,7 @@ def _sanitised(mol: Any) -> Any:
     base = need("rdkit.rdBase", "a feature of molecules", "molecules")
     if not mol.GetNumAtoms():
         raise IncidenceError("the molecule has no atoms. Leave it out.")
-    copy = chem.Mol(mol)
+    copy = chem.Mol(mol)  # sanitising changes it, and it belongs to the caller
     try:
         with base.BlockLogs():
             # files have atoms with more bonds than they should: those get no hydrogens

@@ -83,7 +83,7 @@ def from_arrays(request: DataRequest) -> DataSet:
             raise IncidenceError(f"{path} has labels as an array: leave out {flag}.")
     arrays = _read(path)
     labels = arrays["labels"]
-    if labels.ndim == 2 and labels.shape[1] == 1:
+    if labels.ndim == 2 and labels.shape[1] == 1:  # a column of one class each
         labels = labels[:, 0]
     task, [targets] = task_of([labels], "i", request.task, str(path))
     graph = _with_degrees(_graph(path, arrays, len(labels)))
@@ -157,7 +157,7 @@ def _pairs(path: Path, arrays: Mapping[str, Tensor], num_nodes: int) -> Tensor:
             f"{path}: edges join nodes 0 to {num_nodes - 1}, as there are {num_nodes} labels; got"
             f" {int(outside[0])}."
         )
-    no_loops = pairs[:, pairs[0] != pairs[1]].contiguous()
+    no_loops = pairs[:, pairs[0] != pairs[1]].contiguous()  # (2, edges)
     return strict_entries(Pattern("{i j}"), no_loops, num_nodes, {}, str(path))[0]
 
 
@@ -204,7 +204,7 @@ def _tensor(array: Any, what: str, name: str, path: Path) -> Tensor:
 def _splits(path: Path, arrays: Mapping[str, Tensor], num_nodes: int) -> list[Split]:
     if "train" not in arrays or "test" not in arrays:
         return []
-    nothing = torch.zeros_like(arrays["train"])
+    nothing = torch.zeros_like(arrays["train"])  # a part that has no mask is empty
     masks = [arrays.get(part, nothing).bool() for part in Split._fields]
     tables = [mask[None] if mask.ndim == 1 else mask for mask in masks]  # (splits, nodes)
     num_splits = len(tables[0])

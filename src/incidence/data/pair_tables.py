@@ -83,6 +83,7 @@ def find_keys(table: TextTable, rating: str, keys: Sequence[str] = ()) -> tuple[
     usual = usual_keys(free)
     if usual is not None:
         return usual
+    # A column that differs in every row names rows, and two such columns are no pairs.
     is_clear = len(free) == 2 and any(len(set(table[name])) < len(table) for name in free)
     return (free[0], free[1]) if is_clear else None
 
@@ -107,6 +108,7 @@ def are_measured(texts: Sequence[str]) -> bool:
     if not _are_numbers(texts):
         return False
     numbers = [float(text) for text in texts if not is_missing(text)]
+    # 3.0 may be a name that a spreadsheet has written as a number; 3.5 is none.
     return any(isfinite(number) and number % 1 for number in numbers)
 
 
@@ -141,9 +143,9 @@ def from_rating_tables(
     completion = Ratings(
         context=pairs.context,
         rows=Completion.store(pairs.context.structure, pairs.pattern, pairs.places),
-        values=target[:, :0],
+        values=target[:, :0],  # the rating is the target: no feature may tell it
         target=target,
-        is_fact=~target[:, 0].isnan(),
+        is_fact=~target[:, 0].isnan(),  # a rating that is missing cannot be known
         names=names,
         keys=keys,
         folds=int(request.options.get("folds", FOLDS)),
@@ -356,6 +358,7 @@ def _sort_of(
     candidates = []
     for sort in by_name or sorts:
         known = set(names[sort])
+        # Half is enough: a table of all movies lists many that nobody has rated.
         if ids is not None and 2 * sum(text in known for text in table[ids]) >= len(table):
             candidates.append(sort)
     if len(candidates) != 1 or ids is None:

@@ -80,6 +80,7 @@ def from_pyg_name(
         raise IncidenceError(
             f"the target of {name!r} is the number of a column, as in `--target 0`; got {target!r}."
         )
+    # Classes of PyG differ in their arguments: each gets those of these two that it takes.
     given = {"root": str(folder), "name": inner}
     arguments = {key: given[key] for key in signature(kind).parameters if given.get(key)}
     try:
@@ -90,7 +91,7 @@ def from_pyg_name(
             " give it to `inc.data.load`."
         ) from None
     except _DOWNLOAD_ERRORS as error:
-        raw = next(Path(folder).rglob("raw"), Path(folder))
+        raw = next(Path(folder).rglob("raw"), Path(folder))  # where PyG puts what it downloads
         raise IncidenceError(
             f"PyG could not download {name!r}, or not read its files ({error}): put the files that"
             f" it downloads into {raw} yourself."

@@ -89,9 +89,13 @@ def damped_means(
     ]
     biases = [torch.zeros_like(count) for count in counts]
     for _ in range(_SWEEPS):
+        # The last letter first: items have more numbers than users, so their means are the surer
+        # ones.
         for k in reversed(range(len(sizes))):
-            others = sum(biases[j][index[j]] for j in range(len(sizes)) if j != k)
+            others = sum(biases[j][index[j]] for j in range(len(sizes)) if j != k)  # (entries,)
             left = torch.zeros_like(counts[k]).index_add_(0, index[k], values - mean - others)
+            # A node without numbers has 0 / damping, or 0 / 1e-9 without damping: no bias either
+            # way.
             biases[k] = left / (counts[k] + damping).clamp(min=1e-9)
     return Means(mean, biases, counts)
 
@@ -141,20 +145,23 @@ class Ratings(Completion):
         index = self.rows[ROWS]
         users = index[0, liked].unique()
         num_items = self.rows.counts[self.sorts_of(2)[1]]
+        # Of too many users, every k-th: the same ones in each evaluation.
         users = users[:: max(1, -(-len(users) * num_items // _MOST_CANDIDATES))]
         step = max(1, _MOST_TOGETHER // max(num_items, 1))
-        sums, count = torch.zeros(2, dtype=torch.float64), 0
+        sums, count = torch.zeros(2, dtype=torch.float64), 0  # of NDCG and recall
         for some in users.split(step):
-            is_known = _table_of(index[:, known], some, num_items)
+            is_known = _table_of(index[:, known], some, num_items)  # (users, items)
             is_liked = _table_of(index[:, liked], some, num_items)
             users_of, items = (~is_known).nonzero().T
             query = self.store(self.rows, self.pattern, torch.stack([some[users_of], items]))
+            # What a user has rated is no candidate: it comes last, and hits nothing.
             scores = torch.full(is_known.shape, -torch.inf)
             scores[users_of, items] = score(self.example_of(known, query)).float()
             best = scores.topk(min(TOP, num_items), dim=1).indices
             hits = is_liked.gather(1, best).double()  # (users, best)
-            weights = 1 / torch.arange(2, hits.shape[1] + 2).double().log2()
+            weights = 1 / torch.arange(2, hits.shape[1] + 2).double().log2()  # (best,)
             sizes = is_liked.sum(1)
+            # As if the first items were all liked ones: what the gain is divided by.
             ideal = weights.cumsum(0)[sizes.clamp(max=hits.shape[1]) - 1]
             sums += torch.stack([(hits @ weights / ideal).sum(), (hits.sum(1) / sizes).sum()])
             count += len(some)

@@ -88,6 +88,7 @@ class Encoding:
             number = None if is_missing(text) else as_float(text)
             if number is None or not math.isfinite(number):
                 return [0.0, 1.0]
+            # Later rows may have values far from all of training: they must not drown the rest.
             return [max(-10.0, min(10.0, (number - self.mean) / self.deviation)), 0.0]
         if self.kind == "category":
             hot = [float(text == word) for word in self.words]
@@ -97,6 +98,7 @@ class Encoding:
             return [0.0, 1.0] if days is None else [days[0], 0.0]
         counts = [0.0] * _BUCKETS
         for word in text.lower().split():
+            # Python's own hash of texts differs from process to process.
             counts[crc32(word.encode()) % _BUCKETS] += 1.0
         return [math.log1p(len(text)), *(math.log1p(count) for count in counts)]
 
@@ -126,10 +128,11 @@ def encoding_of(name: str, texts: Sequence[str]) -> Encoding | None:
         values = torch.tensor(finite, dtype=torch.float64)
         deviation = float(values.std(unbiased=False)) or 1.0
         return Encoding(name, "number", mean=float(values.mean()), deviation=deviation)
-    if as_days(present[:50]) is not None and as_days(present) is not None:
+    if as_days(present[:50]) is not None and as_days(present) is not None:  # a cheap look first
         return Encoding(name, "date")
     is_category = are_numbers or len(counts) <= max(_MOST_WORDS, len(present) // 10)
     if is_category:
+        # ties by name
         frequent = sorted(counts, key=lambda word: (-counts[word], word))[:_MOST_WORDS]
         return Encoding(name, "category", tuple(frequent))
     return Encoding(name, "text")

@@ -52,7 +52,7 @@ def space(example: Example, *, cutoff: float = 5.0) -> Example:
     }
     structure = attach(example.structure, index)
     contacts, angles = structure["contact={i j}"], structure["angle=i {j k}"]
-    near, far = (points[angles[k]] - points[angles[0]] for k in (1, 2))
+    near, far = (points[angles[k]] - points[angles[0]] for k in (1, 2))  # (angles, 3) each
     sides = near.norm(dim=1) * far.norm(dim=1)
     cosines = (near * far).sum(1) / sides.clamp(min=1e-9)
     lengths = _lengths(points, edges)[:, None]  # (edges, 1)
@@ -68,6 +68,7 @@ def space(example: Example, *, cutoff: float = 5.0) -> Example:
 
 def _assert_in_space(points: Tensor, structure: Structure) -> None:
     sizes = structure.node_ptr("node").diff()
+    # the first node of its example, by node
     first = torch.repeat_interleave(structure.node_ptr("node")[:-1], sizes)
     differs = torch.zeros(len(sizes), dtype=torch.bool)
     differs[structure.batch("i")[(points != points[first]).any(1)]] = True
@@ -94,6 +95,7 @@ def _waves(lengths: Tensor, cutoff: float) -> Tensor:
     centres = torch.linspace(0.5, cutoff, _NUM_WAVES, dtype=lengths.dtype)
     width = centres[1] - centres[0]
     bumps = torch.exp(-(((lengths[:, None] - centres) / width) ** 2))  # (contacts, waves)
+    # A contact at the cutoff appears without a jump when points move.
     fade = (1 + torch.cos(torch.pi * lengths / cutoff)) / 2
     return torch.cat([bumps * fade[:, None], 1 / lengths.clamp(min=0.5)[:, None]], dim=1)
 
@@ -102,14 +104,14 @@ def _contacts(points: Tensor, structure: Structure, cutoff: float) -> Tensor:
     """Return all pairs of nodes of one structure that are near each other, [2, contacts]."""
     contacts = []
     for start, stop in structure.node_ptr("node").unfold(0, 2, 1).tolist():
-        pairs = torch.triu_indices(stop - start, stop - start, 1) + start
+        pairs = torch.triu_indices(stop - start, stop - start, 1) + start  # (2, pairs)
         contacts.append(pairs[:, _lengths(points, pairs) <= cutoff])
     return torch.cat(contacts, dim=1)
 
 
 def _angles(edges: Tensor) -> Tensor:
     """Return every node i with every two of its neighbours j < k, [3, angles]."""
-    centre, other = torch.cat([edges, edges.flip(0)], dim=1)
+    centre, other = torch.cat([edges, edges.flip(0)], dim=1)  # (2 edges,) each
     one, two = pairs_of_equal(centre, centre)
     is_first = other[one] < other[two]  # each pair comes both ways round
     return torch.stack([centre[one], other[one], other[two]])[:, is_first]

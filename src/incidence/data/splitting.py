@@ -157,6 +157,7 @@ def split_by_time(
     ordered = times[rows].nan_to_num(-torch.inf).double()  # (rows,)
     ascending = ordered.sort().values
     count = len(rows)
+    # A time, not a number of rows: training must not see rows of the time that it is tested on.
     last = ascending[count - max(1, round(share * count))]
     held = max(1, round(validation * count)) if validation else 0
     before = ascending[ascending < last]
@@ -208,8 +209,10 @@ def cross_validation(
     """
     order = rows[_shuffled(len(rows), seed)]
     if groups is None:
+        # Class after class: dealt out in turn, each fold gets about as many of each class.
         units = [order[k : k + 1] for k in classes[order].argsort(stable=True).tolist()]
     else:
+        # Large groups first, so that small ones can level the folds.
         units = sorted(_members(order, groups), key=len, reverse=True)
     if not 2 <= count <= len(units):
         what = "rows" if groups is None else "groups of rows"

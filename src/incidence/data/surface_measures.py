@@ -82,6 +82,7 @@ def surface_of(structure: Structure) -> Surface:
     num_faces = torch.bincount(flat, minlength=edges.shape[1])
     inner = (num_faces == 2).nonzero()[:, 0]
     place = torch.arange(len(flat), device=flat.device)
+    # The two places of an inner edge are the smallest and the largest: no sort is needed.
     first, last = (
         torch.zeros_like(num_faces).scatter_reduce(0, flat, place, which, include_self=False)
         for which in ("amin", "amax")
@@ -107,11 +108,12 @@ def _outward(surface: Surface, normals: Tensor, centres: Tensor) -> tuple[Tensor
     """
     num_faces = surface.faces.shape[1]
     signs, can_be_oriented = agreeing_signs(num_faces, surface.neighbours, surface.products)
-    part = connect(torch.arange(num_faces), *surface.neighbours)
+    part = connect(torch.arange(num_faces), *surface.neighbours)  # the part of every face
     areas = normals.norm(dim=0)
     weighted = torch.cat([centres * areas, areas[None]])  # (4, faces)
     sums = areas.new_zeros(4, num_faces).index_add_(1, part, weighted)
     middle = sums[:3] / sums[3].clamp_min(torch.finfo(areas.dtype).tiny)
+    # three times the volume of a cone
     inside = ((centres - middle[:, part]) * normals).sum(0) * signs
     volume = torch.zeros_like(areas).index_add_(0, part, inside)
     has_outside = can_be_oriented & (volume.abs() > _NO_SIDE * sums[3].pow(1.5))[part]
@@ -142,7 +144,7 @@ class SurfaceMeasures:
         one, two, three = self._corners.unbind(1)
         sides = (three - two, one - three, two - one)  # side k is opposite to corner k
         squares = [_dot(side, side) for side in sides]
-        normals = _cross(sides[0], sides[1])
+        normals = _cross(sides[0], sides[1])  # (3, faces)
         double = _dot(normals, normals).sqrt()  # twice the area
         longest = torch.maximum(torch.maximum(squares[0], squares[1]), squares[2])
         is_line = double <= _FLAT * longest
@@ -150,6 +152,7 @@ class SurfaceMeasures:
         self._normals = normals.masked_fill(is_line, 0.0) / 2
         self.areas = double / 2
         self.angles = torch.stack(
+            # atan2 stays exact near 0 and pi, where the arc cosine loses half of its digits.
             [torch.atan2(double, -_dot(sides[k - 2], sides[k - 1])) for k in range(3)]
         )
         self.heights = torch.stack(
@@ -159,7 +162,7 @@ class SurfaceMeasures:
         self._along = heads - tails
         self.lengths = _dot(self._along, self._along).sqrt()
         zeros = self.areas.new_zeros(structure.num_structures)
-        area = zeros.index_add(0, structure.batch("{i j k}"), self.areas)
+        area = zeros.index_add(0, structure.batch("{i j k}"), self.areas)  # (meshes,)
         squares_of_edges = zeros.index_add(0, structure.batch("{i j}"), self.lengths.square())
         unit = torch.maximum(area, _THIN * squares_of_edges)
         self.unit = torch.where(unit > 0, unit, 1.0)
@@ -180,7 +183,7 @@ class SurfaceMeasures:
         lengths = self.lengths[surface.inner].clamp_min(torch.finfo(torch.float64).tiny)
         axis = self._along[:, surface.inner] / lengths * turns
         ours, theirs = self._normals[:, one], self._normals[:, other] * surface.products
-        angles = torch.atan2(_dot(_cross(ours, theirs), axis), _dot(ours, theirs))
+        angles = torch.atan2(_dot(_cross(ours, theirs), axis), _dot(ours, theirs))  # (inner,)
         if signs is None:
             out, has_outside = _outward(surface, self._normals, self._corners.sum(1) / 3)
             angles = torch.where(has_outside[one], angles * out[one], angles.abs())
@@ -200,6 +203,7 @@ def _scaled(structure: Structure, points: Tensor) -> Tensor:
     low, high = (
         zeros.scatter_reduce(1, rows, at, which, include_self=False) for which in ("amin", "amax")
     )
+    # Halves first: the difference of two large numbers could overflow.
     size = (high / 2 - low / 2).amax(0)
     return (at - (low / 2 + high / 2)[:, batch]) / torch.where(size > 0, size, 1.0)[batch]
 

@@ -62,6 +62,7 @@ def read_any(path: Path, smiles: str | None = None) -> TextTable:
     def has_names(first: list[str], others: list[list[str]]) -> bool:
         if smiles in first or has_smiles_name(first):
             return True
+        # no header has numbers alone
         are_numbers = all(as_float(word) is not None for word in first if word)
         comes_again = any(word in row[:2] for word in first[:2] for row in others)
         return not (are_numbers or comes_again or is_molecule(first, others))
@@ -105,6 +106,7 @@ def from_tables(tables: Mapping[str, TextTable], request: DataRequest) -> DataSe
         [table] = graph.all.values()
         if options.get("smiles") is not None or find_smiles(table):
             return _molecules(table, request)
+    # Ratings come last: nearly every table has two columns and a number.
     ratings = _table_of_ratings(graph.all, request)
     if ratings is None:
         raise IncidenceError(_unclear(graph.all, request))
@@ -284,5 +286,6 @@ def read_rows(
     given = options.get("smiles")
     is_number = not table.has_names and f"column {given}" in table.columns
     column = smiles_column(table, given if given in table.columns or is_number else None)
+    # Other options of the reader say how files are read, and this is a table.
     features = {key: value for key, value in options.items() if key in ("hydrogens", "lengths")}
     return read_records(smiles_records(table, column), name, table.source, errors, **features)

@@ -338,6 +338,7 @@ def _read_lines(
     """Return what divides the lines, and the words of every line that has some."""
     start = file.read(_START)
     file.seek(0)
+    # A spreadsheet or an archive with a wrong name: its bytes would become one long word.
     if "\0" in start:
         raise ValueError("it has bytes that are 0")
     beginning: Iterable[str] = start.splitlines()
@@ -351,6 +352,7 @@ def _read_lines(
     # a comma or semicolon of a `.smi` file belongs to a molecule or its name
     if by_blanks and (not has_delimiter or (is_smiles and "\t" not in first and " " in first)):
         return " ", list(_divided_by_blanks(texts))
+    # The most frequent one: a comma inside of a text must not win over the tabs.
     delimiter = max(_DELIMITERS, key=first.count)
     if is_smiles and "\t" in first:
         delimiter = "\t"

@@ -203,7 +203,7 @@ class Triples(Links):
         said = _Counts(triples, counts[_ENTITY], counts[_RELATION])
         degrees = [torch.bincount(ends, minlength=counts[_ENTITY]) for ends in triples[::2]]
         x = said.features(structure[QUERY])
-        frequent = x[:, :2].sum(1, keepdim=True)
+        frequent = x[:, :2].sum(1, keepdim=True)  # (queried, 1): the baseline
         return {
             f"h:{_ENTITY}": torch.stack(degrees, 1).float().log1p(),
             f"r:{_RELATION}": said.of_relation.log1p()[:, None],
@@ -241,6 +241,7 @@ class Triples(Links):
             [_corrupted(index[:, rows], side, num_entities) for side in (0, 2)], 1
         )
         codes = code(candidates.unbind(0), sizes)[0]  # (2 x rows x entities,)
+        # Triples share candidates: each is scored once.
         different, place = codes.unique(return_inverse=True)
         is_true = torch.isin(different, code(index[:, self.target == 1].unbind(0), sizes)[0])
         is_ranked = torch.isin(different, code(index[:, rows].unbind(0), sizes)[0])
@@ -253,7 +254,7 @@ class Triples(Links):
         # other ranked triples of the part are true as well
         is_other = is_ranked[place].view_as(table) & (codes.view_as(table) != true_codes[:, None])
         table = table.masked_fill(is_other, -torch.inf)
-        ties = (table == ours).sum(1) - 1
+        ties = (table == ours).sum(1) - 1  # without the triple itself
         ranks = 1 + (table > ours).sum(1) + ties / 2
         hits = {f"hits@{rank}": float((ranks <= rank).double().mean()) for rank in HITS}
         return {"mrr": float((1 / ranks).mean()), **hits}
@@ -270,7 +271,7 @@ class Triples(Links):
 def _corrupted(triples: Tensor, side: int, num_entities: int) -> Tensor:
     """Return every triple with every entity for its head (0) or tail (2), [3, triples x n]."""
     wide = triples.repeat_interleave(num_entities, dim=1)
-    wide[side] = torch.arange(num_entities).repeat(triples.shape[1])
+    wide[side] = torch.arange(num_entities).repeat(triples.shape[1])  # each entity for each triple
     return wide
 
 
@@ -382,6 +383,7 @@ def _absent(
     """Draw triples that do not exist, each once: facts with another head or tail, [3, triples]."""
     num_facts, num_entities = facts.shape[1], counts[_ENTITY]
     sizes = [num_entities, counts[_RELATION], num_entities]
+    # Twice as many as are wanted, as some exist or are drawn twice.
     drawn = facts.repeat(1, 2 * negatives)
     sides = torch.arange(drawn.shape[1]) % 2 * 2  # heads and tails in turn
     other = torch.randint(num_entities, (drawn.shape[1],), generator=generator)
@@ -389,5 +391,6 @@ def _absent(
     codes = code(drawn.unbind(0), sizes)[0]
     rows = distinct(codes).sort().values
     rows = rows[~torch.isin(codes[rows], code(facts.unbind(0), sizes)[0])]
+    # Without this, the first facts would have all absent triples.
     rows = rows[torch.randperm(len(rows), generator=generator)]
     return drawn[:, rows[: negatives * num_facts]]
