@@ -82,7 +82,7 @@ def align(
             f"features must have a row for each of the {len(rows)} entries of `{tensor}` given; got"
             f" shape {list(values.shape)}."
         )
-    loses_sign = reduce in ("max", "min")
+    loses_sign = reduce in ("max", "min")  # max(-x) is -min(x), and not -max(x)
     if tensor.is_oriented and (loses_sign or not torch.is_signed(values)):
         what = f"features of type {str(values.dtype).removeprefix('torch.')}"
         if loses_sign:
@@ -91,15 +91,17 @@ def align(
             f"align: values of `{tensor}` change sign with the orientation of their entry, which"
             f" {what} cannot follow."
         )
+    # Features may have any number of axes after the first.
     more_axes = [1] * (values.ndim - 1)
     if tensor.is_oriented:
-        values = values * signs.to(values.dtype).view(-1, *more_axes)
+        values = values * signs.to(values.dtype).view(-1, *more_axes)  # (entries, ...)
     if (rows < 0).any():
         bad = int((rows < 0).nonzero()[0])
         raise IncidenceError(
             f"align: entry {bad} is not an entry of `{tensor}` in this structure. Drop it, with its"
             " features."
         )
+    # how often each entry comes
     times = torch.bincount(rows, minlength=structure.num_entries(tensor))
     if (times == 0).any():
         missing = (times == 0).nonzero()[:, 0]
@@ -115,7 +117,9 @@ def align(
             f" `{tensor}`. Give reduce=, for example 'mean', to join their features."
         )
     if reduce is None:
+        # Each row is written exactly once, as the checks above have shown.
         return torch.empty_like(values).index_copy(0, rows, values)
+    # (entries, ...), as `scatter_reduce` wants it
     where = rows.view(-1, *more_axes).expand_as(values)
     target = values.new_zeros(len(times), *values.shape[1:])
     return target.scatter_reduce(0, where, values, _REDUCE[reduce], include_self=False)

@@ -25,6 +25,7 @@ from incidence.structure.ragged import ranges
 __all__ = ["assemble", "assemble_ranks", "assert_structure", "attach", "attach_faces", "brackets"]
 __all__ += ["face_text", "is_directed", "is_edge", "letters", "named", "open_text"]
 
+# Liftings of thousands of graphs parse the same few texts again and again.
 _pattern = lru_cache(maxsize=256)(Pattern)
 
 
@@ -32,7 +33,7 @@ def letters(count: int, sort: str = DEFAULT_SORT) -> list[str]:
     """Return so many letters as text: i, j, k, ..."""
     names = (
         [chr(ord("i") + n) for n in range(count)]
-        if count <= 18
+        if count <= 18  # i to z
         else [f"i{n}" for n in range(count)]
     )
     return names if sort == DEFAULT_SORT else [f"{name}:{sort}" for name in names]
@@ -121,9 +122,11 @@ def attach(
             columns = (entries.new_zeros(0, 0), entries)  # no letters outside of the open face
         home = _homes(structure, pattern, columns)
         if not is_preferred and not pattern.is_open:
-            columns = (columns[0][:, home.sort(stable=True)[1]],)
+            columns = (columns[0][:, home.sort(stable=True)[1]],)  # by structure
         parts[pattern] = columns
         entry_ptr[pattern] = ranges(torch.bincount(home, minlength=structure.num_structures))
+    # Sorted without the tensors that are there already: these are in order, or the caller's order
+    # stays.
     new = Structure._of(structure._node_ptr, parts, entry_ptr)
     if not is_preferred:
         new = new.canonical()[0]
@@ -149,6 +152,7 @@ def _homes(structure: Structure, pattern: Pattern, parts: tuple[Tensor, ...]) ->
     home = torch.zeros(count_entries(pattern, parts), dtype=torch.long, device=structure.device)
     if structure.num_structures == 1:
         return home
+    # Any node tells the structure, as an entry has nodes of one structure only.
     letter = (pattern.fixed_letters or pattern.letters)[0]
     home_of_node = structure.batch(f"i:{pattern.sorts[letter]}")
     if pattern.fixed_letters:
@@ -178,6 +182,7 @@ def attach_faces(structure: Structure, faces_of: Mapping[str, Sequence[Tensor]])
         if pattern.is_open:
             if structure.num_structures > 1:
                 home = structure.batch(f"i:{sort}")[lists.nodes[lists.ptr[:-1]]]
+                # by structure, and by size inside of each
                 lists = lists.take(home.sort(stable=True)[1])
             index[text] = lists.index
         else:

@@ -48,11 +48,13 @@ def _solid(name: str) -> Structure:
     """
     points = families.solid_points(name)
     num_nodes, dimension = points.shape
+    # (nodes, nodes)
     distances = np.linalg.norm(points[:, None] - points, axis=-1) + 1e9 * np.eye(num_nodes)
+    # Coordinates come from formulas, so that equal distances differ by rounding alone.
     is_edge = distances < distances.min() * (1 + 1e-9)
     facets: dict[bytes, list[int]] = {}
     for corner in range(num_nodes):
-        ends = points[is_edge[corner]] - points[corner]
+        ends = points[is_edge[corner]] - points[corner]  # (edges at the corner, dimension)
         # (choices, dimension - 1, dimension)
         spans = ends[list(combinations(range(len(ends)), dimension - 1))]
         _, widths, axes = np.linalg.svd(spans)
@@ -61,6 +63,7 @@ def _solid(name: str) -> Structure:
         heights[np.abs(heights) < 1e-9 * widths.max()] = 0
         is_facet = (heights >= 0).all(axis=1) | (heights <= 0).all(axis=1)
         for row in heights[is_facet] == 0:
+            # The same facet is met at each of its corners.
             facets.setdefault(row.tobytes(), np.flatnonzero(row).tolist())
     return polytope_from_facets(list(facets.values()))
 

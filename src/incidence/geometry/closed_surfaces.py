@@ -37,6 +37,7 @@ def closed_surfaces(num_vertices: int) -> list[list[Triangle]]:
     count = as_integer("closed_surfaces", "num_vertices", num_vertices, 0, _MOST_VERTICES)
     found = {
         canonical_form(triangles)
+        # Every surface has a vertex of least degree: one growth for each degree finds all.
         for degree in range(3, count)
         for triangles in _Growth(count, degree).finished()
     }
@@ -86,7 +87,7 @@ def _numbering(
     for centre in order:  # which grows
         start, current = turns[centre]
         previous = start
-        while current != start:
+        while current != start:  # once around the vertex
             last, previous = previous, current
             current = next(v for v in across[centre, current] if v != last)
             if current not in number:
@@ -111,7 +112,7 @@ class _Growth:
         self.links: list[dict[int, list[int]]] = [{} for _ in range(num_vertices)]
         self.num_used = degree + 1
         circle = [*range(1, degree + 1), 1]
-        for one, other in pairwise(circle):
+        for one, other in pairwise(circle):  # the disc around vertex 0
             self._add(_ascending(0, one, other))
 
     def finished(self) -> Iterator[list[Triangle]]:
@@ -121,6 +122,8 @@ class _Growth:
             if self.num_used == self.num_vertices:
                 yield list(self.triangles)
             return
+        # Of the vertices that are not used yet, only the next one is tried: others would differ by
+        # a numbering.
         for third in range(1, min(self.num_used + 1, self.num_vertices)):
             if third in edge:
                 continue
@@ -176,4 +179,5 @@ class _Growth:
             if not following:
                 return True  # the ends of two paths
             length, previous, current = length + 1, current, following[0]
+        # A circle must have all sides of the link, and vertex 0 has the least degree.
         return length + 1 == len(link) and len(link) >= self.degree

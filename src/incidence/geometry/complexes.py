@@ -87,7 +87,7 @@ def graph(
         )
     ends = edges.T if directed else edges.T.sort(dim=1)[0]  # (edges, 2)
     text = face_text(2, brackets="()" if directed else brackets(oriented))
-    index = ends[different(ends, max(count, 1))].T.contiguous()
+    index = ends[different(ends, max(count, 1))].T.contiguous()  # (2, edges)
     return assemble(count, {text: index}, is_preferred=not directed)
 
 
@@ -126,6 +126,7 @@ def hypergraph(faces: Any, num_nodes: int, duplicates: str = "refuse") -> Struct
     if duplicates == "keep":
         edges = torch.arange(len(lists), device=lists.ptr.device)
         index = {"{i ...} e:edge": (edges[None], lists.index)}
+        # Sorted by nodes; features of a hyperedge stay with its node, whose number does not change.
         return Structure({"edge": len(lists), "node": count}, index).canonical()[0]
     ordered, order, again = lists.arranged(count)
     if duplicates == "refuse" and again.any():
@@ -267,10 +268,12 @@ def close_downwards(faces: Mapping[int, Tensor], top: int, num_nodes: int) -> di
     for size in range(top, 1, -1):
         parts = [_shorter(larger, size)]
         for width, nodes in faces.items():
+            # A face larger than `top` is cut down once, from its own nodes; below, parts come from
+            # the next larger ones.
             if width == size or width > size == top:
                 parts.append(_shorter(nodes, size))
         rows = torch.cat(parts)  # (faces, size)
-        larger = rows[different(rows, max(num_nodes, 1))]
+        larger = rows[different(rows, max(num_nodes, 1))]  # (faces, size), each once
         found[size] = larger
     return dict(reversed(found.items()))
 

@@ -50,7 +50,7 @@ def cube(n: int) -> Structure:
     """Return the n-cube: nodes are the numbers of n bits, faces have some bits free and the others
     fixed.
     """
-    bits = 2 ** torch.arange(n - 1, -1, -1)
+    bits = 2 ** torch.arange(n - 1, -1, -1)  # the highest first
 
     def sums(some: list[int]) -> Tensor:
         """All sums of some bits."""
@@ -80,13 +80,14 @@ def cross_polytope(n: int) -> Structure:
     def faces(rank: int) -> Tensor:
         axes = _choices(n, rank + 1)
         ends = torch.tensor(list(product((0, 1), repeat=rank + 1)))
-        return (2 * axes[:, None] + ends).view(-1, rank + 1)
+        return (2 * axes[:, None] + ends).view(-1, rank + 1)  # (faces, rank + 1)
 
     return _ranks(2 * n, [faces(rank) for rank in range(1, n)])
 
 
 def cross_polytope_points(n: int) -> Floats:
     """Return the unit vectors and their negatives, node 2 k and 2 k + 1 along axis k."""
+    # + 0.0 turns -0.0 into 0.0
     return np.stack([np.eye(n), -np.eye(n)], axis=1).reshape(2 * n, n) + 0.0
 
 
@@ -134,6 +135,8 @@ def antiprism(n: int) -> Structure:
 
 def antiprism_points(n: int) -> Floats:
     """Return the corners of the antiprism with equal sides for triangles."""
+    # By Pythagoras: a side of the n-gon, less the way between the corners of both layers seen from
+    # above.
     return _two_layers(n, 0.5, 2 * sqrt(sin(pi / n) ** 2 - sin(pi / (2 * n)) ** 2))
 
 
@@ -144,6 +147,7 @@ def bipyramid(n: int) -> Structure:
 
 def bipyramid_points(n: int) -> Floats:
     """Return the corners of the bipyramid with equal edges; n is 3, 4 or 5."""
+    # The radius is 1: an edge to the apex is as long as a side of the n-gon.
     height = sqrt(4 * sin(pi / n) ** 2 - 1)
     base = np.column_stack([polygon_points(n), np.zeros(n)])
     return np.concatenate([base, [[0, 0, height], [0, 0, -height]]])
@@ -207,6 +211,7 @@ def klein_bottle() -> Structure:
     """
 
     def node(ring: int, place: int) -> int:
+        # the reversal makes it a Klein bottle
         return 3 * ring + place % 3 if ring < 3 else -place % 3
 
     triangles = []

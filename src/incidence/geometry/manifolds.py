@@ -46,7 +46,7 @@ def signs(faces: Faces, rank: int) -> Tensor:
     if all(_is_simplicial(faces, k) for k in range(1, rank + 1)):
         rows = upper.subfaces(lower)  # (faces, subfaces); the first lacks the last position
         position = torch.arange(rows.shape[1] - 1, -1, -1, device=rows.device).expand_as(rows)
-        numbers = (1 - 2 * (position % 2))[rows >= 0]
+        numbers = (1 - 2 * (position % 2))[rows >= 0]  # (pairs,), as `boundary` lists them
         for level, which in zip((lower, upper), faces.boundary(rank), strict=True):
             if level.orientation is not None:
                 numbers = numbers * level.orientation[which]
@@ -60,6 +60,7 @@ def signs(faces: Faces, rank: int) -> Tensor:
             f"{_name(faces, 1, is_bad)} does not have two nodes, so it has no orientation. Remove"
             " it."
         )
+    # from the smaller node to the larger
     return torch.tensor([-1, 1], device=edge.device).repeat(len(edge) // 2)
 
 
@@ -103,7 +104,7 @@ def _propagated(faces: Faces, rank: int) -> Tensor:
             f"{_name(faces, rank, is_split)} has a boundary in several parts, so it has no"
             " orientation. Split the face."
         )
-    products = -below[place_below].view(-1, 2).prod(1)
+    products = -below[place_below].view(-1, 2).prod(1)  # (chains / 2,)
     found, is_fine = agreeing_signs(num_pairs, edges, products)
     if not is_fine.all():
         is_bad = _faces_with(faces, rank, ~is_fine) > 0
@@ -167,12 +168,13 @@ def agreeing_signs(num_nodes: int, edges: Tensor, products: Tensor) -> tuple[Ten
         >>> agreeing_signs(3, triangle, torch.tensor([-1, -1, -1]))[1].tolist()
         [False, False, False]
     """
+    # Ends with equal signs join plus to plus; with opposite signs, plus to minus.
     shift = (products < 0).long() * num_nodes
     straight = torch.stack([edges[0], edges[1] + shift])
     mirrored = torch.stack([edges[0] + num_nodes, edges[1] + num_nodes - shift])
     copies = torch.arange(2 * num_nodes, device=edges.device)
     components = connect(copies, *torch.cat([straight, mirrored], dim=1))
-    plus, minus = components.view(2, num_nodes)
+    plus, minus = components.view(2, num_nodes)  # the component of both copies of each node
     return torch.where(plus <= minus, 1, -1), plus != minus
 
 

@@ -137,6 +137,7 @@ def read_mesh(
             f"{what}, and oriented faces are triangles. Cut polygons into triangles, or leave out"
             " oriented=True."
         )
+    # Node sets for what has no winding; the corners as they are wound only where it counts.
     arranged, order, _ = faces.arranged(num_nodes)
     edges, triangles = (face_text(size, brackets=brackets(oriented)) for size in (2, 3))
     wound = faces.take(order) if oriented else arranged
@@ -182,6 +183,7 @@ def checked_faces(soup: Soup, repair: bool = False) -> tuple[NodeLists, Tensor]:
     repeats = faces.repeats()
     flaws[repeats] = repeats.nonzero()[:, 0]
     sound = (~repeats).nonzero()[:, 0]
+    # Sorting puts equal faces side by side, however they are wound.
     _, order, again = faces.take(sound).arranged(num_nodes)
     # sorting is stable: the first of the equal faces stands first
     first = order[~again][(~again).cumsum(0) - 1]

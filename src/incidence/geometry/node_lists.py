@@ -59,6 +59,7 @@ class NodeLists:
     def of_rows(rows: Tensor, *more: Tensor) -> NodeLists:
         """Build node lists from matrices, shape [lists, size], each of one size."""
         matrices = (rows, *more)
+        # (lists,) each
         sizes = [torch.full((len(m),), m.shape[1], device=m.device) for m in matrices]
         return NodeLists(ranges(torch.cat(sizes)), torch.cat([m.flatten() for m in matrices]))
 
@@ -109,10 +110,12 @@ class NodeLists:
         again = [nothing.bool()]
         for rows, nodes in self.by_size():
             nodes = nodes.sort(dim=1)[0]  # (lists, size)
+            # (lists,), a number for each set
             codes, _ = code(nodes.unbind(1), [max(num_nodes, 1)] * nodes.shape[1])
             key, order = codes.sort(stable=True)
             parts.append(nodes[order].flatten())
             orders.append(rows[order])
+            # the first of a size equals none before
             again += [again[0].new_zeros(1), key[1:] == key[:-1]]
         order = torch.cat(orders)
         return NodeLists(ranges(self.sizes[order]), torch.cat(parts)), order, torch.cat(again)
@@ -138,6 +141,7 @@ def sides(polygons: NodeLists, num_nodes: int) -> Tensor:
     following = torch.arange(1, len(polygons.nodes) + 1)
     # the last node of a polygon meets its first
     following[polygons.ptr[1:] - 1] = polygons.ptr[:-1]
+    # (sides, 2)
     pairs = torch.stack([polygons.nodes, polygons.nodes[following]], dim=1).sort(dim=1)[0]
     return pairs[different(pairs, max(num_nodes, 1))].T.contiguous()
 
@@ -165,7 +169,7 @@ def as_array(values: Any) -> NDArray[Any]:
     """
     if isinstance(values, Tensor):
         values = values.detach().cpu()
-        if values.dtype in (torch.bfloat16, torch.float16):
+        if values.dtype in (torch.bfloat16, torch.float16):  # numpy has no bfloat16
             values = values.float()
         values = values.numpy()
     return np.array(values)

@@ -108,6 +108,8 @@ def corners(points: Any, *, tolerance: float | None = None) -> Tensor:
     cloud = _cloud(values, tolerance)
     is_first = np.ones(len(cloud.points), dtype=bool)
     for one, other in cloud.equals():
+        # Equality up to a tolerance is not transitive: a point counts unless it is near one that
+        # counts.
         is_first[other] &= not is_first[one]
     rows = np.flatnonzero(is_first)
     inner = _cloud(values[rows], cloud.tolerance).spanned()
@@ -318,8 +320,10 @@ class ExactCloud(_Cloud):
     """
 
     def __init__(self, points: NDArray[Any]) -> None:
+        # Not `np.abs`, which turns the smallest int64 into itself.
         largest = max(abs(int(points.max(initial=0))), abs(int(points.min(initial=0))))
         self.points = points.astype(np.int64 if largest < 2**60 else object)
+        # Seen from the first point, coordinates are as small as they can be, and fit into 64 bits.
         self.points = self.points - self.points[:1]
 
     def equals(self) -> list[tuple[int, int]]:
@@ -341,6 +345,7 @@ class ExactCloud(_Cloud):
 
     def _facets(self) -> list[int]:
         largest = int(np.abs(self.points).max())
+        # Qhull only proposes hyperplanes; whether they are facets is decided in integers below.
         hull = _hull(self.points.astype(np.float64) / float(largest))
         facets: dict[tuple[int, ...], int | None] = {}  # by hyperplane; None for what is none
         for corners in hull.simplices.tolist():
@@ -373,6 +378,7 @@ def _echelon(vectors: list[list[int]]) -> dict[int, list[int]]:
             vector = _cleared(vector, row, column)
         start = next((column for column, value in enumerate(vector) if value), None)
         if start is not None:
+            # Reduced at once, so that `_normal` reads each row without the others.
             rows = {column: _cleared(row, vector, start) for column, row in rows.items()}
             rows[start] = vector
     return rows
@@ -417,6 +423,7 @@ class RoundedCloud(_Cloud):
         scaled = scaled - scaled.min(axis=0)
         self.points = scaled
         self.tolerance = _precision(points) if tolerance is None else tolerance
+        # in units of `points`
         self.reach = self.tolerance * float(np.linalg.norm(scaled.max(axis=0, initial=0)))
 
     def equals(self) -> list[tuple[int, int]]:
@@ -438,6 +445,7 @@ class RoundedCloud(_Cloud):
     def _facets(self) -> list[int]:
         hull = _hull(self.points, f"Qt C-{self.reach:.3g}")
         # Simplices of one merged facet have one equation.
+        # the merged facet of each simplex
         _, group = np.unique(hull.equations, axis=0, return_inverse=True)
         parts: dict[int, set[int]] = {}
         for number, corners in zip(group.ravel().tolist(), hull.simplices.tolist(), strict=True):

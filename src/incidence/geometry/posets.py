@@ -79,6 +79,7 @@ def poset(
         by_rank[0] = sorted(by_rank[0])  # type: ignore[type-var]
     atoms: Atoms = {x: (number,) for number, x in enumerate(by_rank[0])}
     for level in by_rank[1:]:
+        # Ranks ascend, so that the atoms of all elements below are known.
         atoms |= {x: tuple(sorted({v for y in lower[x] for v in atoms[y]})) for x in level}
     order = [sorted(level, key=lambda x: (len(atoms[x]), atoms[x])) for level in by_rank]
     _assert_atomistic(order, lower, atoms)
@@ -109,7 +110,7 @@ def _assert_atomistic(order: list[list[Element]], lower: Below, atoms: Atoms) ->
     lists = NodeLists.of_lists([atoms[x] for x in elements])
     faces = RankedFaces(assemble(len(order[0]), {"{i ...}": lists.index}), Pattern("{i ...}"))
     inside = contained(faces, faces)
-    inside = inside[:, inside[0] != inside[1]]
+    inside = inside[:, inside[0] != inside[1]]  # (2, pairs) of different elements
     rows = [(number[y], number[x]) for x in elements for y in lower[x] if y in number]
     relations = torch.tensor(rows, dtype=torch.long).view(-1, 2).T  # (2, relations)
     # A pair (x, y) must be a relation, or (x, z) is such a pair and z < y a relation. If that holds
@@ -163,7 +164,7 @@ def _ranks_of(lower: Below) -> dict[Element, int]:
     rank: dict[Element, int] = {}
     try:
         for x in TopologicalSorter(lower).static_order():
-            rank[x] = 1 + max((rank[y] for y in lower[x]), default=-1)
+            rank[x] = 1 + max((rank[y] for y in lower[x]), default=-1)  # minimal elements have 0
     except CycleError as error:
         raise IncidenceError(
             f"the relations have a cycle: {_chain(error.args[1])}. An order has none: remove one of"

@@ -68,6 +68,7 @@ def faces(structure: Structure, ranks: Mapping[int, str] | None = None) -> Faces
         raise IncidenceError(
             f"faces: ranks maps ranks to tensors, as in {{2: 'face'}}; got {ranks!r}."
         )
+    # Faces are over nodes of one sort: tensors of others are no ranks.
     sort = "node" if "node" in structure.counts else next(iter(structure.counts))
     tensors: dict[int, Pattern] = {}
     if ranks is None:
@@ -172,7 +173,7 @@ class Faces:
         """
         if rank == other:
             return self.adjacency(rank)
-        key = (min(rank, other), max(rank, other))
+        key = (min(rank, other), max(rank, other))  # one list serves both directions
         lower, upper = map(self.of_rank, key)
         if key not in self._incidences:
             self._incidences[key] = contained(lower, upper)
@@ -360,7 +361,7 @@ def with_adjacency(
         )
     # Nodes that both have come first.
     order, other_order = ((~is_same.any(d)).long().argsort(dim=0, stable=True) for d in (1, 0))
-    columns = torch.cat([one.gather(0, order), other.gather(0, other_order)[-1:]])
+    columns = torch.cat([one.gather(0, order), other.gather(0, other_order)[-1:]])  # (m + 1, pairs)
     names = [*pattern.letters]
     names.append(next(x for x in "lmnopqrstuvwxyzabcdefghijk" if x not in names))
     sort = pattern.sorts[names[0]]
@@ -426,7 +427,7 @@ class RankedFaces:
             nodes, ptr = by_entry(index, self.count)
             return NodeLists(ptr, nodes)
         numbers = torch.arange(self.count, device=index.device)
-        keys = (numbers * self.num_nodes + index).flatten()
+        keys = (numbers * self.num_nodes + index).flatten()  # (letters x faces,)
         keys = keys[distinct(keys)]  # a symmetric face may repeat a node
         sizes = torch.bincount(keys // self.num_nodes, minlength=self.count)
         return NodeLists(ranges(sizes), keys % self.num_nodes)

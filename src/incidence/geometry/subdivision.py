@@ -89,10 +89,11 @@ def _subdivided(structure: Structure, cut: Callable[[Structure], _Cut]) -> Struc
     new_faces, carriers = cut(assemble(total, index))
     # nodes of one structure have numbers in a row, the old ones first
     old_home = structure.batch(f"i:{sort}")
+    # A new node is in the structure of any node of its face.
     home = torch.cat([old_home, *(old_home[nodes[:, 0]] for nodes in carriers)])
     order = home.sort(stable=True)[1]
     number = torch.empty_like(order)
-    number[order] = torch.arange(len(order), device=order.device)
+    number[order] = torch.arange(len(order), device=order.device)  # the new number of every node
     by_size = {nodes.shape[1]: number[nodes].sort(dim=1)[0] for nodes in new_faces}
     finer = close_downwards(by_size, top, len(order))
     node_ptr = ranges(torch.bincount(home, minlength=structure.num_structures))
@@ -117,6 +118,7 @@ def _barycentric(whole: Structure) -> _Cut:
     chains = []
     for nodes in faces:
         size = nodes.shape[1]
+        # A chain of faces adds the nodes of the largest one by one, in some order.
         for places in permutations(range(size)):
             columns = [nodes[:, places[0]]]
             for length in range(2, size + 1):

@@ -210,6 +210,7 @@ def _assert_values(where: str, column: list[Any]) -> None:
 def _numbered(values: Iterable[Any]) -> Numbers:
     listed = list(values)
     with suppress(TypeError):
+        # Numbers of nodes do not depend on the order of the rows, where values can be compared.
         listed = sorted(listed)
     return {value: number for number, value in enumerate(listed)}
 
@@ -239,7 +240,7 @@ def _numbers(where: str, column: list[Any], numbers: Numbers) -> Tensor:
 
 
 def _assert_different(name: str, letters: Tensor, columns: Columns, bound: int) -> None:
-    first = different(letters.T, max(bound, 1))
+    first = different(letters.T, max(bound, 1))  # the first of all equal rows
     if len(first) == letters.shape[1]:
         return
     is_first = torch.zeros(letters.shape[1], dtype=torch.bool)

@@ -57,6 +57,7 @@ def by_meaning(example: Example) -> dict[Pattern, Tensor]:
 
 def has_same_entries(structure: Structure, text: str, index: Tensor) -> bool:
     """Return whether different entries in an index are those of a structure."""
+    # As many different entries, all of them there: the sets are equal.
     is_complete = structure.num_entries(text) == index.shape[1]
     return is_complete and bool((structure.locate(text, index) >= 0).all())
 
@@ -125,7 +126,7 @@ def as_rows(value: Any, who: str, name: str) -> Tensor:
     rows = as_numbers(value, who, name)
     if not rows.ndim:
         raise IncidenceError(f"{who}: {name} is one number, and a row for each entry is needed.")
-    return rows[:, None] if rows.ndim == 1 else rows.flatten(1)
+    return rows[:, None] if rows.ndim == 1 else rows.flatten(1)  # (entries, channels)
 
 
 def as_array(x: Tensor, who: str) -> Any:
@@ -142,6 +143,7 @@ def as_array(x: Tensor, who: str) -> Any:
 
 def stacked(values: Sequence[Any], who: str, name: str) -> Tensor:
     """Return one row for each entry, from numbers, lists or arrays; arrays keep their type."""
+    # torch reads a list of arrays number by number, which is slow.
     has_arrays = any(isinstance(v, np.ndarray) for v in values)
     try:
         rows = np.stack(values) if has_arrays else torch.tensor(list(values))

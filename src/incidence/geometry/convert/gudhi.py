@@ -46,7 +46,7 @@ def from_gudhi(tree: Any, max_size: int | None = None, oriented: bool = False) -
     if not isinstance(tree, gudhi.SimplexTree):
         raise IncidenceError(f"from_gudhi takes a SimplexTree; got {type(tree).__name__}.")
     top = tree.dimension() + 1 if max_size is None else max_size
-    listed = sorted(tree.get_skeleton(max(top - 1, 0)))
+    listed = sorted(tree.get_skeleton(max(top - 1, 0)))  # by vertices: the preferred order
     index: dict[str, Any] = {}
     features = {}
     vertices = torch.zeros(0, dtype=torch.long)
@@ -58,6 +58,7 @@ def from_gudhi(tree: Any, max_size: int | None = None, oriented: bool = False) -
         if size == 1:
             vertices = faces[:, 0]
         else:
+            # (letters, faces), numbers in place of vertices
             index[text] = torch.searchsorted(vertices, faces).T
     if oriented:
         index |= {str(_oriented(text)): faces for text, faces in index.items()}
@@ -128,6 +129,7 @@ def to_gudhi(example: Example | Structure) -> Any:
         rows = structure[text].sort(dim=0)[0]
         values = features.get(Pattern(text), torch.zeros(rows.shape[1], 1))[:, 0].double()
         filtration[text] = (rows, values)
+
         array = np.ascontiguousarray(as_array(rows, "to_gudhi"), dtype=np.int32)
         tree.insert_batch(array, as_array(values, "to_gudhi"))
     if tree.num_simplices() != sum(len(values) for _, values in filtration.values()):

@@ -124,6 +124,7 @@ def _plain_records(records: list[dict[str, Any]]) -> _PlainRecords:
         for name, value in record.items():
             if value is not None:
                 widths.setdefault(name, set()).add(_width(value))
+    # Lists of different lengths have no column of their own for each place.
     left_out = [name for name, some in widths.items() if len(some) > 1 or -1 in some]
     rows = [
         {
@@ -420,6 +421,7 @@ def write_hif(example: Example | Structure, path: Any) -> None:
         "edges": _records_of(of_edges, [{"edge": k} for k in range(num_edges)]),
     }
     try:
+        # Python would write NaN, which is no JSON.
         text = json.dumps(content, allow_nan=False)
     except ValueError:
         raise IncidenceError(

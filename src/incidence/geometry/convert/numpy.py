@@ -40,6 +40,7 @@ def _write(example: Example) -> dict[str, Any]:
             return {key: arrays(x) for key, x in value.items()}
         if isinstance(value, tuple):
             return tuple(arrays(x) for x in value)
+        # A copy, so that nobody changes the structure through an array.
         return as_array(value, "to_numpy").copy() if isinstance(value, Tensor) else value
 
     structure = example.structure

@@ -120,6 +120,7 @@ def read_together(items: Sequence[Any], options: PygOptions) -> Example | None:
     pyg = need("torch_geometric.data", "from_pyg", "convert")
     if not items or any(not isinstance(x, pyg.Data) or _is_batch(pyg, x) for x in items):
         return None
+    # PyG would silently drop an attribute that the first graph lacks.
     first, *others = {_attribute_types(item) for item in items}
     if others or not {"x", "num_nodes"} & {key for key, *_ in first}:
         return None
@@ -127,6 +128,7 @@ def read_together(items: Sequence[Any], options: PygOptions) -> Example | None:
     try:
         batch = pyg.Batch.from_data_list(list(items))
         return _read_whole(pyg, batch, options._replace(target=target))
+    # of our checks, or of PyG's `cat`
     except (IncidenceError, RuntimeError, TypeError, LookupError):
         return None
 
@@ -229,6 +231,7 @@ def _read_whole(pyg: Any, batch: Any, options: PygOptions) -> Example | None:
     base = pyg.HeteroData if isinstance(batch, pyg.HeteroData) else pyg.Data
     stores = [store for store in batch.node_stores if "batch" in store]
     graphs = {store._key or "node": store.batch for store in stores}
+    # A class of the user may count indices in its own way.
     has_other_rules = type(batch).__inc__ is not base.__inc__
     if len(graphs) < len(batch.node_stores) or has_other_rules or _has_several_patterns(batch):
         return None

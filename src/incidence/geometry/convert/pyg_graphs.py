@@ -73,6 +73,7 @@ def written_by_us(value: Any) -> Any:
 
 def _num_nodes(data: Any) -> int:
     with warnings.catch_warnings():
+        # PyG guesses the number from the largest index, and warns: a guess is refused here.
         warnings.simplefilter("error")
         try:
             count = data.num_nodes
@@ -159,7 +160,7 @@ def _example(
             y = of_edges.pop(TARGET).view(-1, *y.shape[1:])
         values.update(of_edges)
     features = {tensor_of.get(key, text): x for key, x in values.items()}
-    if len(features) < len(values):
+    if len(features) < len(values):  # two attributes with one key
         raise IncidenceError(
             f"from_pyg: two of {', '.join(values)} belong to one tensor. Join them first, or name"
             " one, as in `charge=i`."
@@ -266,5 +267,5 @@ def to_pyg(example: Example | Structure) -> Any:
     else:
         for key, x in (target or {}).items():
             data[f"target {key}"] = x
-    data.num_nodes = structure.num_nodes
+    data.num_nodes = structure.num_nodes  # also where there is no `x`
     return data

@@ -69,6 +69,7 @@ def names_of(words: Mapping[K, str]) -> dict[K, str]:
         for key, word in words.items()
     }
     names: dict[K, str] = {}
+    # Words that are names come first, and so keep theirs.
     for key in sorted(words, key=lambda key: (plain[key] != words[key], words[key])):
         numbered = (f"{plain[key]}_{number}" for number in range(2, 10**6))
         candidates = chain([plain[key]], numbered)

@@ -111,6 +111,8 @@ def _first_that_reads(
             return read(attempt), attempt
         except IncidenceError as error:
             problems.append(error)
+    # The error of the first pattern: that of the fallback would speak of `(i j)`, which nobody
+    # wrote.
     raise problems[0]
 
 
@@ -151,6 +153,7 @@ def _alike(examples: list[Example]) -> list[Example]:
     }
     if len(kinds) < 2:
         return examples
+    # Data sets leave out tensors that are empty in a graph.
     fullest = max((e.structure.patterns for e in examples), key=len)
     examples = [_with_tensors(e, fullest) for e in examples]
     features = [item for e in examples for item in by_meaning(e).items()]

@@ -103,7 +103,7 @@ def _labels(chem: Any, molecule: Any) -> tuple[list[str], list[str]]:
     """The labels R, S and Z, E of atoms and bonds, empty where there is none; the molecule stays as
     it is.
     """
-    labelled = chem.Mol(molecule)
+    labelled = chem.Mol(molecule)  # assigning labels changes the molecule
     is_handed = any(
         a.GetChiralTag() != chem.ChiralType.CHI_UNSPECIFIED for a in labelled.GetAtoms()
     )

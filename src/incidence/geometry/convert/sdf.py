@@ -176,9 +176,14 @@ def _parse(text: str) -> Molecule | tuple[int, str]:
     base = need("rdkit.rdBase", "reading SDF files", "molecules")
     # RDKit before 2026 gives no reasons
     capture = getattr(base, "CaptureErrorLog", base.BlockLogs)
+    # RDKit says what is wrong in its log alone, which would otherwise go to the terminal.
     with base.BlockLogs(), capture() as log:
         supplier = chem.ForwardSDMolSupplier(
-            BytesIO(text.encode()), sanitize=False, removeHs=False, strictParsing=False
+            # as it is in the file
+            BytesIO(text.encode()),
+            sanitize=False,
+            removeHs=False,
+            strictParsing=False,
         )
         mol = next(supplier, None)
     logged = getattr(log, "messages", "")

@@ -49,6 +49,7 @@ class Adjacency:
     def of(cls, source: Tensor, target: Tensor, num_nodes: int) -> Adjacency:
         """Build the neighbours from pairs of nodes, without loops; equal pairs count once."""
         apart = source != target
+        # sorted by source, then target
         codes = torch.unique(source[apart] * num_nodes + target[apart])
         source = codes // max(num_nodes, 1)
         neighbour = codes % max(num_nodes, 1)
@@ -114,6 +115,7 @@ def chunks(counts: Tensor, size: int | None = None) -> Iterator[slice]:
     ends = counts.cumsum(0)
     start, done = 0, 0
     while start < len(counts):
+        # at least one row
         stop = max(int(torch.searchsorted(ends, done + (size or CHUNK), right=True)), start + 1)
         yield slice(start, stop)
         start = stop

@@ -70,6 +70,7 @@ def rings(
     for length in range(4, max_length + 1):
         if not len(paths):
             break
+        # (paths, length) each
         paths, closed = _grow(graph, paths, bound, total, is_last=length == max_length)
         total += len(closed)
         by_length.append(closed)
@@ -89,7 +90,7 @@ def _peeled(graph: Adjacency, rounds: int) -> Adjacency:
 
 def _start(graph: Adjacency, bound: Bound) -> tuple[Tensor, Tensor]:
     """The open paths of 3 nodes, and the triangles."""
-    up = graph.source < graph.neighbour
+    up = graph.source < graph.neighbour  # from the smallest node of a ring
     smallest = graph.source[up]
     above = graph.neighbour[up]
     open_paths = _Rows(above.new_zeros(0, 3), bound, "paths of 3 nodes")
@@ -142,9 +143,10 @@ def _grow(
     for chunk in chunks(degrees):
         rows = paths[chunk]
         which, node = graph.grow(rows[:, -1])
-        fits = node > rows[which, 1]
+        fits = node > rows[which, 1]  # column 1 is the smallest node s
         which = which[fits]
         node = node[fits]
+        # Columns before the last one: a neighbour there would be a chord.
         for column in range(1, length - 2):
             fits = ~graph.has(rows[which, column], node)
             which = which[fits]

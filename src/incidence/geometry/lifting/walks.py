@@ -140,8 +140,10 @@ def _reach(graph: Adjacency, k: int, bound: Bound) -> list[Tensor]:
         new = [front.new_zeros(0)]
         for chunk in chunks(degrees):
             which, after = graph.grow(node[chunk])
+            # pairs with a step more, each once
             codes = torch.unique(start[chunk][which] * count + after)
             spot = torch.searchsorted(seen, codes).clamp_(max=max(len(seen) - 1, 0))
+            # What was met before is nearer.
             new.append(codes[seen[spot] != codes])
             bound.assert_room(total + len(new[-1]), "pairs")
         front = torch.unique(torch.cat(new))

@@ -166,9 +166,11 @@ def _read_header(data: bytes, name: str) -> tuple[str, dict[str, _Element], int]
         what = "is never closed by `end_header`" if is_ply else "must begin with `ply`"
         raise damaged(f"{name}: the header of a PLY file {what}.")
     stop = end + len(_END)
+    # Binary data follows at once: a byte too many would shift all numbers.
     stop += 2 if data[stop : stop + 2] == b"\r\n" else 1
     lines = enumerate(data[:end].splitlines()[1:], 2)
     rows = [(number, words) for number, line in lines if (words := line.split())]
+    # Numbers of lines stay those of the file, for messages.
     rows = [row for row in rows if row[1][0] not in (b"comment", b"obj_info")]
     first = rows[0][1] if rows else []
     if len(first) != 3 or first[0] != b"format" or first[1] not in _ORDERS:
