@@ -137,6 +137,7 @@ def _plot(
     open_run: Callable[[Path], OpenRun],
     command: argparse.ArgumentParser,
 ) -> str:
+    # A wrong ending is refused at once, and not after minutes of drawing.
     if arguments.out is not None:
         assert_format(arguments.out, "Give --out one of these endings.")
     with _Progress() as say:
@@ -147,6 +148,7 @@ def _plot(
             arguments.on = _structure_of(arguments.on, open_run)
         way = _way(subject, arguments.way)
         options = vars(arguments)
+        # What the user typed: flags that have their defaults are no requests.
         changed = [name for name, value in options.items() if value != command.get_default(name)]
         _refuse_unused(way, changed)
         draw = _WAYS[subject.kind][way]
@@ -177,7 +179,7 @@ class _Progress:
 
     @staticmethod
     def _print(text: str) -> None:
-        if sys.stderr.isatty():
+        if sys.stderr.isatty():  # a file would keep every line
             print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
@@ -202,6 +204,7 @@ def _sentence(drawn: Mapping[str, int], subject: Subject) -> str:
         noun = "product" if subject.kind == "products" else "operation"
         text = f"1 {noun}" if total == 1 else f"{total:,} {noun}s"
         return text if count == total else f"{count:,} of {text}"
+    # further marks of an entry that has one already
     details = (" inside", " head", " strand", " turn")
     return ", ".join(f"{n:,} {part}" for part, n in drawn.items() if not part.endswith(details))
 
@@ -239,6 +242,7 @@ def _refuse_unused(way: str, changed: list[str]) -> None:
     """Refuse options that the picture does not have: they are a misunderstanding."""
     drawings = {name: draw for ways in _WAYS.values() for name, draw in ways.items()}
     for option in changed:
+        # none for options of all pictures
         users = [name for name, draw in drawings.items() if option in _options(draw)]
         if users and way not in users and option != "theme":
             raise IncidenceError(
@@ -338,7 +342,7 @@ def _values(value: Any, names: list[str]) -> Any:
     sizes = {}
     for p in faces:
         [_, members] = structure[p]
-        sizes[p.name or str(p)] = members.bincount(minlength=structure.num_entries(p))
+        sizes[p.name or str(p)] = members.bincount(minlength=structure.num_entries(p))  # (faces,)
     return sizes
 
 

@@ -19,7 +19,7 @@ from incidence.plot.wiring import key_of_roles, tile
 
 __all__ = ["nodes_heading", "operation", "operations", "pair_heading"]
 
-_TILE, _GAP = 156.0, 16.0
+_TILE, _GAP = 156.0, 16.0  # points: the width of an operation, and the space beside it
 
 Numbered = list[tuple[int, Operation | ProductText]]
 
@@ -148,6 +148,7 @@ def _products(what: Any, which: Iterable[int] | None, most: int) -> tuple[str, i
     products = given.products
     total = len(products)
     chosen = range(min(most, total)) if which is None else _numbers(m, total, which)
+    # ascending, as products are listed by size
     sizes = [len(product.letters) for product in products]
     blocks = []
     for size, numbers in groupby(chosen, key=lambda number: sizes[number]):
@@ -197,6 +198,7 @@ def _pairs(
     """The operations to draw by pairs of orbits: the chosen ones, else the first that a layer
     has.
     """
+    # Generators throughout: a map may have far more operations than anybody draws.
     left = most
     for pair in m.iter_pairs():
         stop = pair.start + pair.count
@@ -209,7 +211,7 @@ def _pairs(
             listed = [(n, m.operations[n]) for n in chosen if pair.start <= n < stop]
         if listed:
             yield pair, listed
-        if left <= 0 or (chosen and stop > chosen[-1]):
+        if left <= 0 or (chosen and stop > chosen[-1]):  # nothing more to draw
             return
 
 
@@ -221,7 +223,7 @@ def _operations_of(m: EquivariantMap, pair: OrbitPair) -> Iterator[Operation]:
 
 def _draw(block: _Block, y: float, columns: int, theme: Theme, marks: list[Mark]) -> float:
     """Draw one block below y, and return where the next begins."""
-    wide = columns * (_TILE + _GAP) - _GAP
+    wide = columns * (_TILE + _GAP) - _GAP  # of a row; no space after the last one
     marks += [
         line(((0, y + 5), (wide, y + 5)), theme.pale, 1.2, "rule"),
         label(
@@ -241,5 +243,5 @@ def _draw(block: _Block, y: float, columns: int, theme: Theme, marks: list[Mark]
         tiles = [tile(what, number, theme, _TILE) for number, what in row]
         for k, (_, drawn) in enumerate(tiles):
             marks += [mark.moved(k * (_TILE + _GAP), y) for mark in drawn]
-        y += max(high for high, _ in tiles) + 18
+        y += max(high for high, _ in tiles) + 18  # the highest of a row decides
     return y

@@ -99,7 +99,7 @@ def _entries(structure: Structure, pattern: Pattern) -> Iterator[tuple[Nodes, ..
     parts: list[list[Nodes]] = []
     for face in pattern.faces:
         if face.is_open:
-            shift = offsets[face.letters[0].sort]
+            shift = offsets[face.letters[0].sort]  # nodes are numbered through all sorts
             parts.append([tuple(v + shift for v in nodes) for nodes in next(sets)])
         else:
             rows = [columns[letter.name] for letter in face.letters]
@@ -126,6 +126,8 @@ def cycle_of(nodes: Nodes, edges: set[frozenset[int]]) -> Nodes | None:
 
     It is None if they make something else than one cycle.
     """
+    # In one cycle, every node has two neighbours; two cycles have that too, so the path is followed
+    # below.
     near = {v: [w for w in nodes if frozenset((v, w)) in edges] for v in nodes}
     if len(nodes) < 3 or any(len(others) != 2 for others in near.values()):
         return None
@@ -176,6 +178,7 @@ class Drawing:
             return layer, -extent
         depth = self.view.depth(nodes)
         if layer != FACES:
+            # A side drawn before its face would be half hidden by it.
             depth = max(depth, self._nearest.get(frozenset(nodes), depth))
         return depth, layer
 

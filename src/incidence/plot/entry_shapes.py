@@ -91,8 +91,9 @@ def _polygon(entry: _Drawn) -> Layered:
     is_flat = view.space is None
     colour = shaded(entry.colour(drawing.face_colour(tensor)), view.light(around))
     has_values = tensor.key in drawing.values
+    # Flat faces lie on each other, and colours of values must stay those of the legend.
     opacity = drawing.opacity * (0.5 if is_flat and not has_values else 1.0)
-    outline = colour if is_flat else shaded(colour, 0.75)
+    outline = colour if is_flat else shaded(colour, 0.75)  # in space, edges of a face stand out
     style = Style(fill=colour, stroke=outline, width=0.5, opacity=opacity)
     face = _path(entry, points, style, is_closed=True)
     turn = _turn(entry, text_on(colour)) if tensor.is_oriented else []
@@ -121,6 +122,7 @@ def _turn(entry: _Drawn, colour: str) -> list[Mark]:
     is_against = (entry.value or 0) < 0
     x, y = entry.view.middle(nodes)
     corners = [entry.view.at(v) for v in (nodes[::-1] if is_against else nodes)]
+    # a smaller face about the same middle
     inner = [(x + 0.42 * (a - x), y + 0.42 * (b - y)) for a, b in corners]
     size = 0.4 * hypot(inner[0][0] - x, inner[0][1] - y) + 1.5
     head = arrow_head(inner[-2], inner[-1], min(5.0, size))
@@ -178,7 +180,9 @@ def _edge(entry: _Drawn) -> Layered:
     if nodes[0] == nodes[-1]:
         loop = _path(entry, _loop(entry.view, nodes[0]), style, is_curved=True)
         return drawing.order(LINES, nodes[:1]), [loop]
+    # Between nodes of two sorts, the colours of the nodes show the direction.
     has_head = tensor.has_direction and len({drawing.sorts[v] for v in nodes}) == 1
+    # Two arrows between two nodes are bent, so that they do not lie on each other.
     goes_back = has_head and not tensor.is_oriented and nodes[::-1] in tensor.node_lists
     points = _line(entry.view, nodes, goes_back, has_head)
     strands = drawing.strands.get(frozenset(nodes), 1.0)
@@ -218,6 +222,7 @@ def _line(view: Viewport, nodes: Nodes, is_bent: bool, has_head: bool) -> tuple[
     bend = 0.16 if is_bent else 0.0
     middle = (one[0] + x / 2 + bend * y, one[1] + y / 2 - bend * x)
     start = _towards(one, middle, min(0.9, 2 * view.radius / length))
+    # the head needs a gap
     stop = _towards(other, middle, min(0.9, 2 * (view.radius + 0.8) / length))
     if not is_bent:
         return start, stop
@@ -238,7 +243,7 @@ def _strands(entry: _Drawn, nodes: Nodes, strands: float, style: Style) -> list[
     y = other[1] - one[1]
     length = hypot(x, y) or 1.0
     across = (-y / length, x / length)
-    count = int(strands + 0.5)
+    count = int(strands + 0.5)  # 1.5 strands are a line and a dashed one
     inside = entry.drawing.inside(nodes)
     gap = 0.62 * entry.view.radius
     first = (count - 1) / 2
@@ -275,7 +280,7 @@ def _through(entry: _Drawn) -> Layered:
     """An entry of several faces as a line through their middles; a ring if these are one place."""
     drawing = entry.drawing
     places = tuple(entry.view.middle(face) for face in entry.faces if face)
-    number = [t.key for t, _ in drawing.tensors].index(entry.key)
+    number = [t.key for t, _ in drawing.tensors].index(entry.key)  # each tensor has a colour
     style = Style(stroke=entry.colour(drawing.theme.category(number)), width=1.6)
     mark: Mark = _path(entry, places, style)
     if all(hypot(a[0] - b[0], a[1] - b[1]) < 0.5 for a, b in pairwise(places)):
@@ -329,7 +334,7 @@ def chosen_shapes(
     has_polygons = any(shapes[t.key] == "polygon" for t in lone)
     for tensor in tensors:
         shape = shapes[tensor.key]
-        is_cell = shape in ("region", "star") and has_polygons
+        is_cell = shape in ("region", "star") and has_polygons  # such as the rooms between polygons
         is_drawn = not lone or _joins_nodes(tensor) or (tensor.is_lone and not is_cell)
         if is_drawn or tensor.key in wanted:
             yield tensor, shape
@@ -354,6 +359,7 @@ def _shape(tensor: DrawnTensor, edges: set[frozenset[int]], view: Viewport) -> s
 def _are_apart(faces: Sequence[Nodes], view: Viewport) -> bool:
     """Whether no set's region would hold a node that is not in the set."""
     count = len(view.places)
+    # In space, a region would change its nodes with the camera.
     if view.space is not None or len(faces) > _MOST_REGIONS or count > _MOST_AROUND:
         return False
     for face in faces:

@@ -199,6 +199,7 @@ def _entries(m: Map, num_nodes: int) -> dict[str, Any]:
     if not 0 < num_nodes <= _most_nodes(m, num_nodes):
         raise TooLargeError(f"`{m}` has too many places to show on {num_nodes} nodes. Take fewer.")
     sorts = _sorts(m)
+    # nodes are numbered through all sorts
     start = {sort: k * num_nodes for k, sort in enumerate(sorts)}
     if isinstance(m, EquivariantMap):
         sharing = Sharing.of(m, num_nodes)
@@ -246,7 +247,7 @@ def _initial(sort: str, sorts: Sequence[str]) -> str:
     """The start of the label of a node, by which sorts differ: nothing, a letter, or the name."""
     if len(sorts) == 1:
         return ""
-    is_alone = [other[0] for other in sorts].count(sort[0]) == 1
+    is_alone = [other[0] for other in sorts].count(sort[0]) == 1  # a letter suffices
     return sort[0] if is_alone else sort
 
 
@@ -271,6 +272,7 @@ def _weights(sharing: Sharing) -> dict[str, Any]:
     for row in range(len(sharing.rows)):
         for column in range(len(sharing.columns)):
             weight = sharing.at(row, column)
+            # Numbers from 1 on, as 0 has no sign.
             cells.append(0 if weight is None else weight.sign * (weight.number + 1))
     used = sorted({abs(cell) - 1 for cell in cells if cell})
     light, dark = (weight_colours(sharing.map, theme) for theme in (LIGHT, DARK))
@@ -303,7 +305,7 @@ def _multiplied(m: MultilinearMap, text: ProductText, num_nodes: int) -> Iterato
         at = dict(zip(text.letters, nodes, strict=True))
         operands = enumerate(text.operands)
         keys = [("columns", t, _assigned(pattern, at)) for t, pattern in operands]
-        keys.insert(0, ("rows", 0, _assigned(text.output, at)))
+        keys.insert(0, ("rows", 0, _assigned(text.output, at)))  # the output first
         if all(key in place for key in keys):  # nodes of a face may be equal
             yield tuple(place[key] for key in keys)
 
@@ -343,6 +345,7 @@ def _named(theme: Theme) -> dict[str, str]:
     }
 
 
+# Drawn in the light theme, whose colours then become names: the page decides which theme they have.
 _NAMES = {colour: f"var(--{name})" for name, colour in _named(LIGHT).items()}
 _COLOUR = re.compile("|".join(_NAMES))
 

@@ -45,6 +45,7 @@ def colours_of_pair(m: EquivariantMap | MultilinearMap, *texts: str) -> dict[str
     sizes = [[len(own) for own in entries] for entries in listed]
     states = [_by_tensor(state, sizes) for state in colour_rounds(m, graphs)]
     counts = [_counts(state) for state in states]
+    # the first layer that tells
     first = next((k for k, rows in enumerate(counts) if any(a != b for _, _, a, b in rows)), None)
     num_colours = len(counts[-1])
     return {
@@ -74,7 +75,7 @@ def _graph(graph: SmallGraph) -> dict[str, Any]:
 
 def _by_tensor(state: Sequence[Sequence[int]], sizes: Sequence[Sequence[int]]) -> Colours:
     """Take apart the colours of the entries of all tensors."""
-    left = [iter(own) for own in state]
+    left = [iter(own) for own in state]  # the colours that are not taken yet, by graph
     return [
         [[next(colours) for _ in range(size)] for colours, size in zip(left, own, strict=True)]
         for own in sizes
@@ -121,6 +122,7 @@ def _sentence(
             " with such layers gives them different values, however deep and wide it is."
         )
     differing = (row for row in counts[first] if row[2] != row[3])
+    # The rarest colour makes the shortest argument.
     t, colour, one, other = min(differing, key=lambda row: row[2] + row[3])
     return (
         f"Told apart {_after(first)}: colour {colour + 1} of {_tensor(tensors[t])} occurs {one}"

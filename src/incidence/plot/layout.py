@@ -65,6 +65,7 @@ def _is_closed(tensors: Sequence[DrawnTensor]) -> bool:
     """Whether most edges lie in two polygons or more: then the plane has no room."""
     edges = edges_of([t for t in tensors if t.largest == 2])
     faces = [face for t in tensors if t.is_lone for (face,) in t.entries if 3 <= len(face) <= 12]
+    # each edge once for every polygon
     sides = sum(len(face) for face in faces if cycle_of(face, edges))
     return sides > 1.5 * len(edges) > 0
 
@@ -121,6 +122,7 @@ def _from_above(points: Points) -> Points:
     while points.shape[1] > 3:
         points = points - points.mean(0)
         reach = float(np.linalg.norm(points, axis=1).max()) or 1.0
+        # (nodes, dimensions - 1)
         points = points[:, :-1] * (2 * reach / (2 * reach - points[:, -1:]))
     return points
 
@@ -140,6 +142,7 @@ def _stars(structure: Structure, tensors: Sequence[DrawnTensor], dimensions: int
     for t in tensors:
         for faces in t.entries:
             nodes = sorted({v for face in faces for v in face})
+            # A few nodes tell: large faces would have millions of pairs.
             has_edges = any(pair in joined for pair in combinations(nodes[:8], 2))
             if len(nodes) > 2 and not has_edges:
                 pairs += [(v, count) for v in nodes]
@@ -174,7 +177,7 @@ def _columns(structure: Structure, tensors: Sequence[DrawnTensor]) -> Points:
         height[nodes] = _levels(len(nodes))
     pairs = np.array(_pairs(tensors, 12), dtype=int).reshape(-1, 2)
     for _ in range(8):
-        for nodes in (*columns[1:], columns[0]):
+        for nodes in (*columns[1:], columns[0]):  # the first column follows the others
             height[nodes] = _by_neighbours(nodes, pairs, height)
     points = np.zeros((structure.total_nodes, 2))
     for number, nodes in enumerate(columns):
@@ -213,14 +216,14 @@ def _molecule(structure: Structure, tensors: Sequence[DrawnTensor]) -> Points:
     depict = need("rdkit.Chem.rdDepictor", "the layout 'molecule'", "molecules")
     molecule = chem.RWMol()
     for _ in range(structure.total_nodes):
-        molecule.AddAtom(chem.Atom(0))
+        molecule.AddAtom(chem.Atom(0))  # an atom of no element: any number of bonds fits
     edges = _pairs(tensors, 2)
     for a, b in edges:
         molecule.AddBond(a, b, chem.BondType.SINGLE)
     chem.FastFindRings(molecule)
     depict.Compute2DCoords(molecule)
     points = np.array(molecule.GetConformer().GetPositions(), dtype=float).reshape(-1, 3)[:, :2]
-    near = np.linalg.norm(points[:, None] - points, axis=-1) + np.eye(len(points))
+    near = np.linalg.norm(points[:, None] - points, axis=-1) + np.eye(len(points))  # (nodes, nodes)
     are_apart = near.min(initial=1.0) > 0.1
     crossings = num_crossings(points, edges)
     if are_apart and not crossings:

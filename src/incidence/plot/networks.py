@@ -108,11 +108,12 @@ def boxed(
 
 def _row_of_boxes(texts: Sequence[tuple[str, str]], y: float) -> list[Box]:
     """Boxes side by side that hold texts, about x = 0."""
+    # A box holds its text as wide as the font may be: SVG cannot ask how wide it is.
     widths = [
         max(text_width(text, _TEXT, is_code=True), text_width(below, _SMALL)) + 12
         for text, below in texts
     ]
-    x = -(sum(widths) + _GAP * (len(widths) - 1)) / 2
+    x = -(sum(widths) + _GAP * (len(widths) - 1)) / 2  # the row is centred
     boxes = []
     for width in widths:
         boxes.append(Box(x + width / 2, y, width, _HEIGHT))
@@ -162,6 +163,7 @@ def _drawn(module: Any, layers: Sequence[Layer], others: str, theme: Theme) -> I
     for layer, times in _runs(layers):
         inputs = _labels(layer.map.inputs, _channels(layer, "in_channels"))
         # A product stands beside a layer, and has the same inputs.
+        # The outputs above are drawn already, and are the inputs of this layer.
         follows = before == inputs and is_layer(layer.module)
         if before is not None and not follows:
             y += _STEP * 0.75
@@ -170,6 +172,7 @@ def _drawn(module: Any, layers: Sequence[Layer], others: str, theme: Theme) -> I
             yield from _row(above, inputs, theme)
         outputs = _labels(layer.map.outputs, _channels(layer, "out_channels"))
         below = _row_of_boxes(outputs, y + _STEP)
+        # Lines first: the paper behind a number then covers the lines of others.
         yield from sorted(_lines(layer, above, below, theme), key=lambda mark: mark.part != "map")
         yield from _row(below, outputs, theme)
         right = max(box.right[0] for box in (*above, *below))
@@ -201,6 +204,8 @@ def _runs(layers: Sequence[Layer]) -> Iterator[tuple[Layer, str]]:
         width, times = 1, 1
         for wider in range(1, _WIDEST + 1):
             count = _num_times(keys, k, wider)
+            # The repetition that covers most layers: a block of three layers, and not one layer of
+            # it.
             if count > 1 and (times == 1 or wider * count > width * times):
                 width, times = wider, count
         more = f", with the next {width - 1}" if width > 1 else ""
@@ -233,6 +238,7 @@ def _channels(layer: Layer, side: str) -> tuple[int, ...]:
     if isinstance(given, Mapping):
         given = given.values()
     channels = (given,) * len(patterns) if isinstance(given, int) else tuple(given)
+    # a module of the user may mean something else
     return channels if len(channels) == len(patterns) else ()
 
 
@@ -266,7 +272,7 @@ def _lines(
             middle = (y1 + y2) / 2
             curve = (x1, y1), (x1, middle), (x2, middle), (x2, y2)
             hint = "1 operation" if count == 1 else f"{count} operations"
-            width = min(3.0, 0.7 + 0.2 * count)
+            width = min(3.0, 0.7 + 0.2 * count)  # many operations make a thicker line
             yield line(curve, theme.line, width, "map", is_curved=True, hint=hint)
             if has_operations:
                 # nearer to the input, where lines to different outputs are still apart

@@ -24,6 +24,7 @@ _MOST_DRAWN = 600  # nodes and entries of a structure that a notebook draws
 
 def html_of(value: object) -> str:
     """Return a value as HTML."""
+    # By name, so that classes of packages that are not loaded need no import.
     ours = [kind for kind in type(value).__mro__ if kind.__module__.startswith("incidence.")]
     for kind in ours:
         if kind.__name__ in _SHOWN:
@@ -39,7 +40,7 @@ def _drawn(draw: Callable[..., Any], *arguments: Any, **options: Any) -> str:
     """A picture as SVG; nothing where there is too much to draw, or no layer."""
     try:
         svg: str = draw(*arguments, **options).svg(transparent=False)
-    except IncidenceError:
+    except IncidenceError:  # too large to draw: the table says what there is
         return ""
     return f'<div style="max-width:100%;overflow-x:auto">{svg}</div>'
 
@@ -86,6 +87,7 @@ def _structure(value: Any, example: Any = None) -> str:
 
 
 def _is_small(structure: Any) -> bool:
+    # as many as are drawn
     first = structure if structure.num_structures <= 8 else structure[list(range(8))]
     num_entries = sum(first.num_entries(p) for p in first.patterns)
     return bool(first.total_nodes + num_entries <= _MOST_DRAWN)
@@ -143,7 +145,7 @@ def _curves(history: Sequence[Mapping[str, float]]) -> str:
     except MissingExtraError:
         return ""
     text = file.getvalue().decode()
-    return text[text.index("<svg") :]
+    return text[text.index("<svg") :]  # without the XML header, which HTML does not take
 
 
 _SHOWN: dict[str, Callable[[Any], str]] = {

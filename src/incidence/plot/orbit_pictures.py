@@ -91,7 +91,7 @@ def _tile(orbit: Orbit, theme: Theme) -> tuple[float, list[Mark]]:
     drawn = one_entry(orbit, theme)
     corners = [point for mark in drawn for point in mark.points_around()] or [(0.0, 0.0)]
     xs, ys = zip(*corners, strict=True)
-    shift = _TILE / 2 - (min(xs) + max(xs)) / 2, 8 - min(ys)
+    shift = _TILE / 2 - (min(xs) + max(xs)) / 2, 8 - min(ys)  # to the middle of the tile
     marks = [*_coloured_text(orbit, theme), *(mark.moved(*shift) for mark in drawn)]
     y = max(ys) - min(ys) + 22
     for k, text in enumerate(facts(orbit)):
@@ -169,6 +169,7 @@ def one_entry(orbit: Orbit, theme: Theme) -> list[Mark]:
     names = list(dict.fromkeys(name for face in faces for name in face))
     places = dict(zip(names, _places(sum(map(len, orbit.node_names))), strict=True))
     marks: list[Mark] = []
+    # large faces lie below small ones
     order = sorted(range(len(faces)), key=lambda k: -len(faces[k]))
     for depth, k in enumerate(order):
         kind, is_open = orbit.kinds[k]
@@ -197,7 +198,7 @@ def one_entry(orbit: Orbit, theme: Theme) -> list[Mark]:
                 "middle",
             )
         )
-        often = max(face.count(name) for face in faces)
+        often = max(face.count(name) for face in faces)  # `[i i]` has a node twice
         if often > 1:
             text = f"{often} times"
             below = y + 2 * _NODE + 8
@@ -209,8 +210,8 @@ def _places(count: int) -> list[Point]:
     """On a circle, the first two level."""
     if count < 2:
         return [(0.0, 0.0)] * count
-    radius = 19.0 if count == 2 else 21.0 / sin(pi / count)
-    turn = pi if count == 2 else pi / 2 + pi / count
+    radius = 19.0 if count == 2 else 21.0 / sin(pi / count)  # neighbours are 42 points apart
+    turn = pi if count == 2 else pi / 2 + pi / count  # the first two level, above the rest
     angles = [turn + 2 * pi * k / count for k in range(count)]
     return [(radius * cos(angle), radius * sin(angle)) for angle in angles]
 
@@ -220,6 +221,7 @@ def _face(
 ) -> list[Mark]:
     colour = theme.category(number)
     hint = f"face {number + 1}"
+    # Faces around the same nodes lie in each other like onion skins.
     reach = _NODE + 2.5 + 2.8 * depth
     outline = Style(stroke=colour, width=1.6)
     if len(nodes) == 1 and not is_open:

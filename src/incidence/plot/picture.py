@@ -87,8 +87,10 @@ class Picture:
         if format == "svg":
             file.write(self.svg(transparent).encode())
             return
+        # The same picture is the same file, whenever it is written.
         undated = {"CreationDate": None} if format == "pdf" else {}
         figure = self.figure(transparent)
+        # TrueType: journals refuse Type 3
         with need("matplotlib", "a figure", "plot").rc_context({"pdf.fonttype": 42}):
             figure.savefig(
                 file, format=format, dpi=dpi, facecolor=figure.get_facecolor(), metadata=undated

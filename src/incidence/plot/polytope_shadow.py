@@ -47,7 +47,7 @@ def shadow(structure: Structure, points: Any) -> Tensor:
             " geometry.coordinates(name))."
         )
     x = np.asarray(torch.as_tensor(points, dtype=torch.float64))
-    x = x - x.mean(0)
+    x = x - x.mean(0)  # symmetries fix the middle
     elements = _elements(automorphisms(structure))
     planes = [plane for element in elements for plane in _planes(x, element)]
     if not planes:
@@ -82,8 +82,10 @@ def _planes(points: Points, permutation: Any) -> list[tuple[float, Points]]:
     values, vectors = np.linalg.eig(matrix)
     planes = []
     for k, angle in enumerate(np.angle(values)):
+        # Of an eigenvalue that comes twice, no plane is distinguished.
         is_simple = np.sum(np.abs(values - values[k]) < 1e-6) == 1
         if is_simple and 1e-6 < angle < np.pi - 1e-6:
+            # (dimensions, 2)
             axes, _ = np.linalg.qr(np.stack([vectors[:, k].real, vectors[:, k].imag], axis=1))
             planes.append((round(2 * np.pi / float(angle), 6), axes))
     return planes

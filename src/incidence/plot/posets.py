@@ -54,6 +54,7 @@ def poset(
     widths = [text_width(text, 8, is_code=True) for row in texts for text in row]
     wide = max(widths, default=0.0) + 10
     rows = [
+        # higher ranks stand higher
         [Box(place * (wide + 8), -62.0 * rank, wide, 17) for place in places]
         for rank, places in enumerate(_places(ranked.f_vector, covers))
     ]
@@ -97,7 +98,7 @@ def _places(counts: Sequence[int], covers: Sequence[Any]) -> list[list[float]]:
 
     Sweeps go through the ranks upwards and downwards in turns.
     """
-    places = [[k - (count - 1) / 2 for k in range(count)] for count in counts]
+    places = [[k - (count - 1) / 2 for k in range(count)] for count in counts]  # about 0
     for sweep in range(_SWEEPS):
         goes_up = sweep % 2 == 0
         for rank in range(1, len(counts)) if goes_up else range(len(counts) - 2, -1, -1):
@@ -117,7 +118,7 @@ def _near(
     for face, other in zip(*pairs, strict=True):
         joined[face].append(others[other])
     means = [sum(near) / len(near) if near else 0.0 for near in joined]
-    order = sorted(range(len(places)), key=lambda k: (means[k], places[k]))
+    order = sorted(range(len(places)), key=lambda k: (means[k], places[k]))  # ties keep their order
     moved = [0.0] * len(places)
     for place, k in enumerate(order):
         moved[k] = place - (len(places) - 1) / 2

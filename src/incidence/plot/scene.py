@@ -216,6 +216,7 @@ def text_width(text: str, size: float, is_code: bool = False) -> float:
     """Return about how wide a text is, rather too wide than too narrow."""
     if is_code:
         return 0.61 * size * len(text)
+    # No font is at hand where a picture is made: widths are those of a wide one.
     return size * sum(_WIDTHS.get(c, 0.64) for c in text)
 
 
@@ -245,6 +246,7 @@ def region_around(points: Sequence[Point], reach: float) -> tuple[Point, ...]:
     """
     turns = [2 * pi * k / _SIDES for k in range(_SIDES)]
     corners = sorted({(x + reach * cos(t), y + reach * sin(t)) for x, y in points for t in turns})
+    # each ends where the other begins
     return tuple(_chain(corners)[:-1] + _chain(corners[::-1])[:-1])
 
 
@@ -252,6 +254,7 @@ def _chain(corners: Sequence[Point]) -> list[Point]:
     """One side of a convex hull, by Andrew's method."""
     chain: list[Point] = []
     for corner in corners:
+        # the last corner lies inside
         while len(chain) >= 2 and _turn(chain[-2], chain[-1], corner) <= 0:
             chain.pop()
         chain.append(corner)

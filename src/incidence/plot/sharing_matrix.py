@@ -19,7 +19,7 @@ from incidence.plot.weights import Entry, Sharing, faces_of, text_of, weight_col
 
 __all__ = ["sharing"]
 
-_MOST_KEYS = 60
+_MOST_KEYS = 60  # weights that are listed beside a matrix
 _LEAST_NAMED = 7.0  # points of a place from which on entries are named
 
 
@@ -65,6 +65,7 @@ def sharing(
     look = theme_of(theme)
     matrix = _Matrix(Sharing.of(m, num_nodes), weight_colours(m, look), look)
     marks = list(matrix.nested(size, names) if nested else matrix.blocks(size, names))
+    # weights that occur
     numbers = {mark.entry for mark in marks if mark.part == "weight" and mark.entry is not None}
     corners = [point for mark in marks for point in mark.points_around()] or [(0.0, 0.0)]
     right = max(x for x, _ in corners)
@@ -128,6 +129,7 @@ class _Matrix:
         rows = self.sharing.rows
         columns = self.sharing.columns
         most = max(len(rows), len(columns), 1)
+        # Small matrices have large places; large ones stay visible, if need be on more paper.
         side = size or min(16.0, max(2.2, 300.0 / most))
         ys = _offsets(rows, side)
         xs = _offsets(columns, side)
@@ -180,7 +182,7 @@ class _Matrix:
         for text, places in _by_orbit(sharing.columns, xs, sharing.map.inputs, "x"):
             yield label(places[0], above, text, 7.5, ink, "input orbit", is_code=True)
             if text_width(text, 7.5, is_code=True) > places[-1] + side - places[0]:
-                above -= 10
+                above -= 10  # the next text would run into this one
         for text, places in _by_orbit(sharing.rows, ys, sharing.map.outputs, "y"):
             place = left, places[0] + min(side, 8.0)
             yield label(*place, text, 7.5, ink, "output orbit", "end", is_code=True)
@@ -198,7 +200,7 @@ class _Matrix:
                 f" -> i {{i j}}`; got `{m}`."
             )
         outer = _grid(self.sharing.rows, m.outputs[0])
-        inner = _grid(self.sharing.columns, m.inputs[0])
+        inner = _grid(self.sharing.columns, m.inputs[0])  # rows and columns of each inner matrix
         most = max(len(outer[1]), len(outer[0])) * (max(map(len, inner)) + 1)
         side = size or min(9.0, max(1.6, 420.0 / max(1, most)))
         gap = 0.8 * side
@@ -265,7 +267,7 @@ def _offsets(entries: Sequence[tuple[int, Entry]], side: float) -> list[float]:
     at = 0.0
     for k, group in enumerate(groups):
         if k and group != groups[k - 1]:
-            at += max(3.0, 0.4 * side)
+            at += max(3.0, 0.4 * side)  # a gap between orbits
         places.append(at)
         at += side
     return places

@@ -35,6 +35,7 @@ class SmallGraph:
     edges: tuple[tuple[int, int], ...]
 
     def __post_init__(self) -> None:
+        # The class is frozen, and looking for an edge among all would be slow.
         object.__setattr__(self, "_pairs", frozenset(self.edges))
 
     def is_edge(self, a: int, b: int) -> bool:
@@ -116,6 +117,7 @@ def _assignments(
         if face.kind.is_distinct and letter in [one.name for one in face.letters]
         for other in face.letters
     }
+    # chosen before
     near = [node for name, node in zip(letters, nodes, strict=False) if name in joined]
     for node in range(len(graph.names)):
         if all(graph.is_edge(node, other) for other in near):
@@ -153,6 +155,7 @@ def _pulled(points: list[tuple[float, float]], wanted: list[int], k: int) -> tup
         if other == k:
             continue
         dx, dy = points[k][0] - a, points[k][1] - b
+        # to the wanted distance from the other node
         stretch = wanted[other] / (hypot(dx, dy) or 1.0)
         weight = 1 / wanted[other] ** 2
         total, x, y = (
@@ -171,11 +174,12 @@ def _distances(graph: SmallGraph) -> list[list[int]]:
     for start in range(count):
         reached = {start: 0}
         queue = [start]
-        for node in queue:
+        for node in queue:  # which grows
             for other in near[node]:
                 if other not in reached:
                     reached[other] = reached[node] + 1
                     queue.append(other)
         rows.append([reached.get(node, 0) for node in range(count)])
+    # Parts must not drift away from each other, nor lie on each other.
     apart = 1 + max(max(row) for row in rows)
     return [[distance or apart for distance in row] for row in rows]

@@ -39,6 +39,7 @@ def colours(e: Expressivity, layer: int | None = None, **options: Any) -> Pictur
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(states):
         raise IncidenceError(f"colours are those after 0 to {len(states) - 1} layers; got {layer}.")
     state = states[number]
+    # what has a place on paper
     values = {key_of(p): own.of_rows for p, own in state.items() if p.faces and p.order == 1}
     if not values:
         raise IncidenceError(
@@ -46,5 +47,5 @@ def colours(e: Expressivity, layer: int | None = None, **options: Any) -> Pictur
             f" {', '.join(f'`{p}`' for p in state)}. e.colours has them as numbers."
         )
     title = options.pop("title", f"{e.architecture.about}: after {number} layers")
-    options.setdefault("labels", False)
+    options.setdefault("labels", False)  # numbers would hide the colours
     return structure(e.structure, values, title=title, **options)

@@ -61,6 +61,7 @@ def _connected(near: list[list[int]], dimensions: int) -> Points:
         return points
     starts = [points]
     for seed in range(_STARTS if size <= 60 else 0):
+        # other starts, the same each time
         starts.append(np.random.default_rng(seed).normal(size=points.shape) * size**0.5 / 2)
     edges = [(v, w) for v, others in enumerate(near) for w in others if v < w]
 
@@ -85,6 +86,7 @@ def _num_covered(points: Points, edges: Sequence[tuple[int, int]]) -> int:
     start = points[pairs[:, 0]]
     along = points[pairs[:, 1]] - points[pairs[:, 0]]
     gaps = points[:, None] - start  # (nodes, edges, 2)
+    # (nodes, edges)
     share = np.clip((gaps * along).sum(-1) / np.maximum((along**2).sum(-1), 1e-9), 0, 1)
     apart = np.linalg.norm(gaps - share[..., None] * along, axis=-1)
     apart[pairs[:, 0], range(len(pairs))] = apart[pairs[:, 1], range(len(pairs))] = np.inf
@@ -139,7 +141,8 @@ def _scaled(distances: Points, dimensions: int) -> Points:
 
 def _majorized(wanted: Points, points: Points) -> Points:
     size = len(points)
-    weights = 1 / np.maximum(wanted, 1) ** 2 - np.eye(size)
+    weights = 1 / np.maximum(wanted, 1) ** 2 - np.eye(size)  # the diagonal is 0
+    # The weighted Laplacian: singular, as moving the whole drawing changes no distance.
     inverse = np.linalg.pinv(np.diag(weights.sum(1)) - weights)
     for _ in range(_STEPS):
         apart = np.linalg.norm(points[:, None] - points, axis=-1) + np.eye(size)
@@ -156,7 +159,7 @@ def _packed(parts: Sequence[Points], gap: float = 1.0) -> list[Points]:
     x = y = high = 0.0
     packed = []
     for part, box in zip(parts, boxes, strict=True):
-        if x and x + box[0] > wide + 1e-9:
+        if x and x + box[0] > wide + 1e-9:  # the next row
             x = 0.0
             y = y - high
             high = 0.0

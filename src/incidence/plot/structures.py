@@ -105,6 +105,7 @@ def structure(
     numbers = _as_numbers(batch, example, values, channel)
     num_drawn = min(batch.num_structures, most)
     _assert_drawable(batch, num_drawn)
+    # One scale for all structures of a batch: a colour means the same number in each.
     scales = {key: _scale(batch, key, x, look) for key, x in numbers.items()}
     options = _Options(
         scales=scales,
@@ -122,6 +123,7 @@ def structure(
         layouts = layout if isinstance(layout, list) else [layout] * num_drawn
         panels = []
         for k in range(num_drawn):
+            # the rows of one structure
             here = {key: x[_home(batch, key) == k] for key, x in numbers.items()}
             one = None if example is None else example[k]
             panels.append(_panel(batch[k], one, here, layouts[k], options))
@@ -245,6 +247,7 @@ def _column(batch: Structure, pattern: Pattern, x: Any, channel: int) -> Tensor:
 
 
 def _assert_drawable(batch: Structure, num_drawn: int) -> None:
+    # what is drawn of a batch
     part = batch if batch.num_structures == num_drawn else batch[list(range(num_drawn))]
     count = part.total_nodes + sum(part.num_entries(p) for p in part.patterns)
     if count > _MOST_SHAPES:
@@ -268,6 +271,7 @@ def _panel(
     edges = edges_of(everything)
     points = layout_of(one, example, everything, layout)
     has_arrows = any(t.has_direction and t.largest <= 2 for t in tensors)
+    # Smaller nodes leave room for the heads of arrows.
     view = Viewport.of(points, options.size, options.camera, 0.22 if has_arrows else 0.34)
     molecule = molecule_of(example)
     sorts = [k for k, sort in enumerate(sorted(one.counts)) for _ in range(one.counts[sort])]
@@ -307,7 +311,7 @@ def _labels(
     if labels is None and elements and view.radius >= 3:
         return elements
     if labels is None:
-        labels = view.radius >= 6 and view.space is None
+        labels = view.radius >= 6 and view.space is None  # smaller numbers cannot be read
     return (
         [str(k) for sort in sorted(one.counts) for k in range(one.counts[sort])] if labels else ()
     )
@@ -354,7 +358,7 @@ def _arranged(
         marks.append(label(0, bottom + 12, note, 9, theme.faint, "note"))
     y = start_of_legends
     for key, scale in scales.items():
-        height = min(120.0, max(60.0, bottom - y))
+        height = min(120.0, max(60.0, bottom - y))  # as high as the drawing, within reason
         if scale.classes:
             height = 13.0 * len(scale.classes) + 20
         marks += scale.legend(key or "nodes", right + 16, y, height)
@@ -414,13 +418,14 @@ def molecule_of(example: Example | None) -> MoleculeLook | None:
 def _elements(atoms: Tensor) -> list[str] | None:
     if atoms.is_floating_point():
         one_hot = atoms[:, : len(_ELEMENTS) + 1]
+        # Other floats may have as many columns, but no element one-hot in front.
         if atoms.shape[1] != len(ATOM_FEATURES) or not bool((one_hot.sum(1) == 1).all()):
             return None
         return [(*_ELEMENTS, "*")[k] for k in one_hot.argmax(1).tolist()]
     if atoms.shape[1] < 4:
         return None
     numbers = atoms[:, 0].tolist()
-    if min(numbers) < 0 or max(numbers) > 118:
+    if min(numbers) < 0 or max(numbers) > 118:  # integers that are no atomic numbers
         return None
     return [_SYMBOLS.get(number, str(number)) for number in numbers]
 
@@ -430,7 +435,7 @@ def _orders(example: Example, bonds: Tensor) -> dict[frozenset[int], float]:
     if bonds.is_floating_point():
         if bonds.shape[1] < len(BOND_FEATURES):
             return {}
-        kinds = bonds[:, :4].argmax(1) + 1
+        kinds = bonds[:, :4].argmax(1) + 1  # single, double, triple, aromatic
     else:
         kinds = bonds[:, 0]
     return dict(zip(pairs, (_ORDERS.get(kind, 1.0) for kind in kinds.tolist()), strict=True))

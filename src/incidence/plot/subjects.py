@@ -80,6 +80,7 @@ def subject_of(
     path = Path(text).expanduser()
     if path.exists():
         return _folder(path, open_run) if path.is_dir() else _file(path, rows, reader)
+    # A pattern comes last, as nearly every short word is one.
     return _named(text) or _data_set(text, rows) or _pattern(text)
 
 
@@ -119,6 +120,7 @@ def _file(path: Path, rows: Sequence[int], reader: str | None) -> Subject:
         return Subject("structure", _stored(path), name)
     from incidence.data.files import read_file, reader_for
 
+    # broken records are left out
     records = read_file(reader_for([path], reader), path, {}, errors=[])
     examples = [record.example for record in records]
     return Subject("structure", _batch(examples, rows, str(path)), name)
@@ -172,7 +174,7 @@ def _data_set(text: str, rows: Sequence[int]) -> Subject | None:
     from incidence.data import load
 
     examples = load(text).examples
-    first = range(min(12, len(examples)))
+    first = range(min(12, len(examples)))  # as many as are drawn by default
     return Subject("structure", _batch(examples, rows or first, text), text.rpartition("/")[2])
 
 

@@ -63,11 +63,11 @@ def scatter(
 
     def dot(x: float, y: float) -> None:
         column = round((x - low) / span * columns)
-        row = rows - round((y - low) / span * rows)
-        cells[row // 4][column // 2] |= _BITS[column % 2][row % 4]
+        row = rows - round((y - low) / span * rows)  # from above
+        cells[row // 4][column // 2] |= _BITS[column % 2][row % 4]  # a letter has 2 x 4 dots
 
     for k in range(columns + 1):
-        if not k % 6 or columns < 12:
+        if not k % 6 or columns < 12:  # a dotted diagonal, so that points on it are seen
             dot(low + span * k / columns, low + span * k / columns)
     for x, y in points:
         dot(x, y)
@@ -77,7 +77,7 @@ def scatter(
 def _framed(cells: list[list[int]], low: float, high: float, x_name: str, y_name: str) -> str:
     first = f"{low:.3g}"
     last = f"{high:.3g}"
-    labels = [last, *[""] * (len(cells) - 2), first][: len(cells)]
+    labels = [last, *[""] * (len(cells) - 2), first][: len(cells)]  # the top line first
     margin = max(map(len, labels)) + 2
     width = len(cells[0])
     indent = " " * margin

@@ -110,7 +110,7 @@ def between(colours: Sequence[str], at: float) -> str:
         '#808080'
     """
     place = min(max(at, 0.0), 1.0) * (len(colours) - 1)
-    low = min(bisect_right(range(len(colours)), place) - 1, len(colours) - 2)
+    low = min(bisect_right(range(len(colours)), place) - 1, len(colours) - 2)  # the colour below
     pairs = zip(_rgb(colours[low]), _rgb(colours[low + 1]), strict=True)
     return "#" + "".join(f"{round(a + (b - a) * (place - low)):02x}" for a, b in pairs)
 
@@ -126,8 +126,9 @@ def shaded(colour: str, light: float) -> str:
 def text_on(colour: str) -> str:
     """Return black or white, whichever is easier to read on a colour."""
     linear = [_linear(part / 255) for part in _rgb(colour)]
+    # the luminance of sRGB
     brightness = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return "#ffffff" if brightness < 0.18 else "#10151c"
+    return "#ffffff" if brightness < 0.18 else "#10151c"  # where both have about the same contrast
 
 
 def _rgb(colour: str) -> tuple[int, ...]:
@@ -220,6 +221,7 @@ class Scale:
         for k in range(_STEPS):
             style = Style(fill=between(self.colours, (k + 0.5) / _STEPS))
             top = y + height - step * (k + 1)
+            # overlapping: no gaps show
             marks.append(rectangle(x, top, _BAR, step + 0.3, style, "legend"))
         # The outer texts are moved inwards a little.
         for share, shift in ((0.0, 0.0), (0.5, 3.0), (1.0, 7.0)):
@@ -244,10 +246,10 @@ def scale_of(
     if are_classes and 0 < len(finite) <= _MOST_CATEGORIES:
         return Scale(theme, (), classes=tuple(finite))
     low, high = (finite[0], finite[-1]) if finite else (0.0, 1.0)
-    if low < 0 < high:
+    if low < 0 < high:  # 0 must be where the colour turns
         reach = max(-low, high)
         return Scale(theme, theme.diverging, -reach, reach)
-    if low == high:
+    if low == high:  # one number: the middle of the scale
         low = low - 0.5
         high = high + 0.5
     return Scale(theme, theme.sequence, low, high)

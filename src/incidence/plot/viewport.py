@@ -38,7 +38,7 @@ class Camera:
         tilt = np.radians(self.elevation)
         right = np.array([-np.sin(turn), np.cos(turn), 0.0])
         towards = np.array([np.cos(tilt) * np.cos(turn), np.cos(tilt) * np.sin(turn), np.sin(tilt)])
-        axes = np.stack([right, np.cross(towards, right), towards])
+        axes = np.stack([right, np.cross(towards, right), towards])  # (3, 3): right, up, towards
         seen = (points - (points.max(0) + points.min(0)) / 2) @ axes.T
         radius = float(np.linalg.norm(seen, axis=1).max(initial=0)) or 1.0
         near = self.distance * radius / (self.distance * radius - seen[:, 2:])  # (points, 1)
@@ -75,6 +75,7 @@ class Viewport:
             room: The share of the room between nodes that they fill.
             margin: Points around the drawing.
         """
+        # a flat drawing needs no camera
         has_depth = points.shape[1] == 3 and len(points) > 0 and np.ptp(points[:, 2]) > 1e-9
         space = camera.see(points) if has_depth else None
         flat = (points if space is None else space)[:, :2] * [1, -1]  # (nodes, 2)
@@ -83,7 +84,7 @@ class Viewport:
         scale = (size - 2 * margin) / (float(extent.max(initial=0)) or 1.0)
         places = (flat - low) * scale + margin
         wide, high = (np.maximum(extent * scale, size / 6) + 2 * margin).tolist()
-        places = places + (np.array([wide, high]) - 2 * margin - extent * scale) / 2
+        places = places + (np.array([wide, high]) - 2 * margin - extent * scale) / 2  # centred
         return Viewport(
             places,
             space,
@@ -116,6 +117,7 @@ class Viewport:
         length = float(np.linalg.norm(normal))
         if not length:
             return 0.85
+        # towards the reader: faces have no inside here
         normal = normal * np.sign(normal[2] or 1.0) / length
         return 0.62 + 0.48 * max(0.0, float(normal @ _SUN))
 
@@ -128,8 +130,10 @@ def _radius(places: Points, room: float, is_flat: bool) -> float:
     most = 8.5 if is_flat else 4.0
     if len(places) < 2:
         return most
+    # all distances of thousands of nodes take too long
     sample = places[:: max(1, len(places) // 400)]
     apart = np.linalg.norm(sample[:, None] - places, axis=-1)  # (sample, nodes)
     apart[apart < 1e-6] = np.inf
+    # Not the least one: two nodes that nearly meet would make all nodes dots.
     nearest = float(np.quantile(apart.min(1), 0.25))
     return min(most, max(0.6, room * nearest if np.isfinite(nearest) else most))

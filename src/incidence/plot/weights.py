@@ -86,7 +86,7 @@ def num_complete(pattern: Pattern, num_nodes: Mapping[str, int]) -> int:
         left = dict(num_nodes)
         for c in orbit.classes:
             for _ in range(c.size or 0):
-                ways *= max(left[c.sort], 0)
+                ways *= max(left[c.sort], 0)  # ordered choices, divided by the symmetries below
                 left[c.sort] -= 1
         total += ways // orbit.symmetry
     return total
@@ -107,6 +107,7 @@ def entries_at(pattern: Pattern, index: Sequence[Sequence[int]]) -> list[Entry]:
     for column in zip(*index, strict=True):
         places: dict[tuple[str, int], list[tuple[int, int]]] = {}
         for name, node in zip(pattern.letters, column, strict=True):
+            # Letters on one node make one class, with the places of all of them.
             places.setdefault((pattern.sorts[name], node), []).extend(pattern.signatures[name])
         classes: dict[tuple[tuple[tuple[int, int], ...], str], list[int]] = {}
         for (sort, node), signature in places.items():
@@ -143,6 +144,7 @@ def sign_of(x: NodeSets, y: NodeSets, operation: Operation) -> int:
         common = [v for other in others for v in other]
         for c, nodes in zip(classes, sets, strict=True):
             if c.is_odd:
+                # nodes of this entry first, then shared ones
                 alone = [v for v in nodes if v not in common]
                 sign *= sorting_sign([*alone, *(v for v in common if v in nodes)])
     return sign
@@ -278,6 +280,7 @@ def weight_colours(m: EquivariantMap, theme: Theme) -> Mapping[int, str]:
     colours = {}
     for block, pair in enumerate(m.iter_pairs()):
         base = theme.category(block)
+        # pale, full, dark
         shades = (between((base, theme.paper), 0.72), base, between((base, theme.ink), 0.62))
         for k in range(pair.count):
             colours[pair.start + k] = between(shades, (k + 0.5) / pair.count)

@@ -177,6 +177,7 @@ class _Side:
 
     def stack(self, tensors: Sequence[WiredTensor]) -> None:
         """Draw tensors one below the other, about height 0."""
+        # about height 0
         top = -(sum(t.height for t in tensors) + _FACTORS * (len(tensors) - 1)) / 2
         for number, tensor in enumerate(tensors):
             self._draw(tensor, top)
@@ -288,6 +289,7 @@ class _Side:
         frame = {"is_closed": True, "is_curved": True, "part": f"{self.part} face"}
         self.marks.append(Path(corners, style=style, **frame))  # type: ignore[arg-type]
         if kind.is_ordered or kind.is_oriented:
+            # arrows stand outside of the diagram
             side = x + (-(w + 4) if self.part == "input" else w + 4)
             head = arrow_head((side, low + 3), (side, high - 1), 4.5)
             colour = self.theme.line
@@ -309,8 +311,9 @@ def _spread(heights: dict[str, float], roles: dict[str, int]) -> dict[str, float
         pushed: list[float] = []
         for name in names:
             y = heights[name]
-            pushed.append(max(y, pushed[-1] + least) if pushed else y)
+            pushed.append(max(y, pushed[-1] + least) if pushed else y)  # downwards only
         count = max(len(names), 1)
+        # Pushing moves knots down: as a whole they are moved back.
         shift = sum(pushed) / count - sum(heights[name] for name in names) / count
         spread.update({name: y - shift for name, y in zip(names, pushed, strict=True)})
     return spread
@@ -319,6 +322,7 @@ def _spread(heights: dict[str, float], roles: dict[str, int]) -> dict[str, float
 def _wire(
     name: str, role: int, sides: Sequence[Sequence[Point]], y: float, theme: Theme
 ) -> Iterator[Mark]:
+    # one wire, without a knot in the middle
     if role == MATCHED and [len(side) for side in sides] == [1, 1]:
         yield from _straight(name, sides[0][0], sides[1][0], theme)
         return
@@ -395,6 +399,7 @@ def tile(
     marks = [mark.moved((width - _WIDE) / 2, -min(ys)) for mark in drawn]
     y = max(ys) - min(ys) + 13
     head = "" if number is None else f"{number}  "
+    # as short as the tile is narrow
     formula = wiring.formula.replace("sum_", "Σ").replace("sum ", "Σ ")
     for k, text in enumerate(_lines(head + formula, int(width / 4.6), "   ")):
         part = "formula more" if k else "formula"
