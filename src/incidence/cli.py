@@ -119,7 +119,7 @@ def _main(argv: Sequence[str] | None) -> int:
         text = arguments.run(arguments)
         if text:
             print(text if getattr(arguments, "json", False) else as_called(text))
-        sys.stdout.flush()
+        sys.stdout.flush()  # a closed pipe raises here, and not when Python exits
         return int(arguments.code)
     except IncidenceError as error:
         message = as_called(str(error))
@@ -174,7 +174,7 @@ class _CommandParser(argparse.ArgumentParser):
     def unknown(self, words: Sequence[str]) -> list[str]:
         """Return the words that look like options, and are none, nor the beginning of one."""
         known = self._options()
-        words = words[: words.index("--")] if "--" in words else words
+        words = words[: words.index("--")] if "--" in words else words  # what follows is no option
         names = [word.partition("=")[0] for word in words if word.startswith("--")]
         return [name for name in names if not any(one.startswith(name) for one in known)]
 
@@ -193,7 +193,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         close = get_close_matches(words[0], commands, n=1, cutoff=0.5)
         hint = f"Did you mean {close[0]}?" if close else f"There are: {', '.join(commands)}."
         parser.error(f"no command {words[0]!r}. {hint}")
-    chosen = commands.get(words[0], parser)
+    chosen = commands.get(words[0], parser)  # that of the command, if there is one
     unknown = chosen.unknown(words)
     if unknown:  # before argparse says what else is missing
         chosen.refuse(unknown)
@@ -216,6 +216,7 @@ def _parsers(words: Sequence[str]) -> tuple[_CommandParser, dict[str, _CommandPa
         one = commands.add_parser(
             name, help=about, formatter_class=argparse.RawDescriptionHelpFormatter
         )
+        # Flags of other commands would load their libraries, for help that nobody reads.
         if name in words[:1]:
             add_flags(one)
             one.description, one.epilog = (
@@ -324,11 +325,12 @@ def _structures(texts: Sequence[str], lift: str | None, is_bare: bool) -> list[A
                 f"expressivity compares structures, and {text!r} is a {subject.kind}. Name files,"
                 " objects such as cube, or smiles:... after the map."
             )
-        value = lifted(subject.value, lift or "none")
+        value = lifted(subject.value, lift or "none")  # one structure, or a batch
         found += uncollate(value)
     if not is_bare and all(isinstance(one, Example) for one in found):
         return found
     bare = [one.structure if isinstance(one, Example) else one for one in found]
+    # a batch has one list of tensors
     shared = set.intersection(*(set(one.patterns) for one in bare))
     return [one.only(shared) for one in bare]
 
@@ -364,6 +366,7 @@ def _bench(words: Sequence[str]) -> int:
             "benchmarks are in the folder of the project, and no part of the package: run them in a"
             " clone of it."
         )
+    # Benchmarks are beside the package, and import it as everybody does.
     sys.path.insert(0, str(_ROOT))
     import benchmarks
 

@@ -43,11 +43,12 @@ def front_door(
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = load_module(homes[name])
         value = module if homes[name] == f"{package}.{name}" else getattr(module, name)
+        # From now on Python finds the name itself, and does not ask here.
         setattr(sys.modules[package], name, value)
         return value
 
     def names() -> list[str]:
-        version = ["__version__"] if package == "incidence" else []
+        version = ["__version__"] if package == "incidence" else []  # only the front door has one
         return sorted([*homes, *version])
 
     return load, names

@@ -95,6 +95,7 @@ def explain(
         raise IncidenceError(
             "max_overlap belongs to the map: give it to EquivariantMap, or pass the map as text."
         )
+    # one number, or several
     numbers = (nodes,) if isinstance(nodes, (int, Mapping)) else tuple(nodes)
     if is_layer(what):
         return Explanation(Layer(what).map, numbers, Layer(what))
@@ -107,7 +108,7 @@ def explain(
             )
         return NetworkExplanation(what)
     if isinstance(what, str) and "*" in what:
-        what = MultilinearMap(what)
+        what = MultilinearMap(what)  # `*` stands in no text of a linear map
     elif isinstance(what, str):
         what = EquivariantMap(what, 1 if max_overlap is None else max_overlap)
     if isinstance(what, MultilinearMap):
@@ -144,7 +145,7 @@ class Explanation:
         """
         parts = [self._head(), self._table(show_all), self._legend(), self._details(show_all)]
         parts.append(lines(bound_in_words(num_variables(self.map))))
-        return "\n\n".join("\n".join(part) for part in parts).rstrip()
+        return "\n\n".join("\n".join(part) for part in parts).rstrip()  # a blank line between parts
 
     def _legend(self) -> tuple[str, ...]:
         return _LEGEND + _ORIENTED_LEGEND * self.map.is_oriented
@@ -199,6 +200,7 @@ class Explanation:
         """Yield the first operations of a pair with their numbers; of a layer, those it has."""
         classes = pair.source.orbit.classes, pair.target.orbit.classes
         matrices = enumerate(overlaps(*classes, self.map.max_overlap), pair.start)
+        # A generator: a pair may have far more operations than are shown.
         every = ((n, Operation(pair.source, pair.target, matrix)) for n, matrix in matrices)
         if self.layer is not None:
             every = ((n, o) for n, o in every if self.layer is None or o in self.layer.kept)
@@ -232,6 +234,7 @@ class Explanation:
         m, paper = self.map, self._paper_count
         pairs = self._pairs(show_all)
         limit = MAX_LISTED if show_all else _MAX_SHOWN
+        # pairs of which an operation is listed
         shown = [pair for pair in pairs if pair.start < limit]
         layer = {} if self.layer is None else {"layer": self.layer.data()}
         return {
@@ -274,6 +277,7 @@ class Explanation:
             rows.append(f"<tr><th colspan=3 style='text-align:left'>{heading}</th></tr>")
             rows += [_row(o["number"], o["formula"], o["words"]) for o in pair["operations"]]
             shown += len(pair["operations"])
+        # how many rows are left out
         rest = _more(self._num_operations - shown, "operation", MAX_LISTED, shown)
         return _html(self._head(), self._legend(), rows, rest)
 
@@ -397,7 +401,7 @@ def _operation_lines(number: int, operation: Operation) -> Iterator[str]:
     if len(line) <= WIDTH:
         yield line
         return
-    indent = " " * 9
+    indent = " " * 9  # below the formula, past the number
     yield from lines(f"{number:5,}  {reading.formula}", subsequent_indent=indent)
     yield from lines(reading.words, initial_indent=indent, subsequent_indent=indent)
 

@@ -154,6 +154,7 @@ def of_network(net: nn.Module, structure: Structure) -> Architecture:
             f"{about} has no layer of incidence: its entries never read each other. Give a network"
             " with an inc.nn.Linear, or the text of a map."
         )
+    # of the first layer
     readers = rounds[0].readers or next(one.readers for one in rounds if one.readers)
     tensors = dict.fromkeys(p for reader in readers for p in reader.inputs)
     return Architecture(about, rounds, tensors=tuple(tensors))
@@ -190,6 +191,7 @@ class _Compiler:
         Raises:
             IncidenceError: The module is unknown.
         """
+        # Subclasses of users follow the rule of the class that they extend.
         for kind in type(module).__mro__:
             if kind in _RULES:
                 return _RULES[kind](self, module)
@@ -208,6 +210,7 @@ class _Compiler:
             key = str(layer.map), layer.map.max_overlap, kept, layer.aggr, str(weights.aggr_of)
         if isinstance(layer, Product):
             key = str(layer.product), *map(str, layer.maps)
+        # Index lists of a layer take long to make, and blocks repeat their layers.
         if key not in self._known:
             self._known[key] = tuple(_readers(layer, self.structure))
         return self._known[key]
@@ -286,7 +289,7 @@ def _layer(compiler: _Compiler, module: nn.Module) -> Rounds:
 
 @_rule(Product)
 def _product(compiler: _Compiler, module: Product) -> Rounds:
-    *maps, product = compiler.readers(module)
+    *maps, product = compiler.readers(module)  # maps of the operands, then the product
     if not maps:
         return [Round((product,))]
     # without a function in between, a little less than this is told apart
@@ -316,7 +319,7 @@ def _sequential(compiler: _Compiler, module: nn.Sequential) -> Rounds:
 @_rule(Residual)
 def _residual(compiler: _Compiler, module: Residual) -> Rounds:
     *rounds, last = compiler.rounds(module.inner) or [Round(keeps=(1,), is_layer=False)]
-    back = len(rounds) + 1
+    back = len(rounds) + 1  # rounds from the input of the block to its output
     keeps = tuple(dict.fromkeys((*last.keeps, back)))
     return [*rounds, replace(last, keeps=keeps, only=None)]
 

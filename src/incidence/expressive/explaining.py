@@ -50,7 +50,7 @@ def _head(e: Expressivity) -> Iterator[str]:
             "This is an upper bound: equal classes are equal for all networks. Different classes"
             " may be, too."
         )
-    states = e.refinement.states[: _MOST_ROUNDS + 1]
+    states = e.refinement.states[: _MOST_ROUNDS + 1]  # with the start
     layers = [0, *(one.is_layer for one in e.refinement.rounds)]
     rows = [("layer", "colours", "classes")]
     for number, state in enumerate(states):
@@ -64,6 +64,7 @@ def _head(e: Expressivity) -> Iterator[str]:
 
 def _pairs(e: Expressivity) -> Iterator[tuple[int, int]]:
     """Yield a pair that is told apart, and one that is not, where there are such pairs."""
+    # from structure 0
     different = next((k for k, own in enumerate(e.classes) if own != e.classes[0]), None)
     if different is not None:
         yield 0, different

@@ -39,7 +39,7 @@ class TensorColours(Mapping[str, Tensor]):
 
     def __getitem__(self, key: str) -> Tensor:
         for pattern, colours in self._by_pattern.items():
-            if key == pattern.name:
+            if key == pattern.name:  # a name wins over a pattern of the same text
                 return colours
         pattern = Pattern(key)
         if pattern not in self._by_pattern:
@@ -125,7 +125,7 @@ class Expressivity:
         """The structures that cannot be told apart from each other, two or more at a time."""
         members: dict[int, list[int]] = {}
         for number, own in enumerate(self.classes):
-            members.setdefault(own, []).append(number)
+            members.setdefault(own, []).append(number)  # numbers ascend
         return tuple(tuple(group) for group in members.values() if len(group) > 1)
 
     @property
@@ -145,6 +145,7 @@ class Expressivity:
             own = self.refinement.rounds
             return witness_of(self.structure, trunk, own, pair, self.features)
         for head, states in zip(heads, self.refinement.head_states, strict=True):
+            # from the start to one output
             chain, rounds = [*trunk, *states], [*self.refinement.rounds, *head.rounds]
             last = classes_of(self.structure, [(head.output, chain[-1][head.output])])
             if last[pair[0]] != last[pair[1]]:
@@ -166,7 +167,7 @@ class Expressivity:
             return results
         features = self._features_of(pair)
         for architecture in LARGER:
-            if architecture.kind in enough:
+            if architecture.kind in enough:  # larger ones tell them apart, too
                 continue
             lifted = architecture.lifted(structure)
             results[architecture.about] = None
@@ -183,7 +184,7 @@ class Expressivity:
         """The features of two of the structures."""
         features = {}
         for pattern, x in self.features.items():
-            home = self.structure.batch(pattern).cpu()
+            home = self.structure.batch(pattern).cpu()  # the structure of every entry
             features[key_of(pattern)] = torch.cat([x[home == number] for number in pair])
         return features
 
@@ -305,6 +306,7 @@ def _linear(
     chosen = "sum" if aggr is None else aggr
     _assert_plain(what.inputs + what.outputs)
     most = what.max_overlap if max_overlap is None else max_overlap
+    # one channel is enough
     return Linear(what, 1, 1, aggr=chosen, operations=operations, max_overlap=most)
 
 

@@ -48,11 +48,11 @@ class Larger:
 
     def lifted(self, structure: Structure) -> Structure | None:
         """Return the structures with the tensor; None if it would be too large."""
-        if Pattern(self.added) in structure.patterns:
+        if Pattern(self.added) in structure.patterns:  # the data has it already
             return structure
         try:
             return self.lift(structure)
-        except (TooLargeError, IncidenceError):
+        except (TooLargeError, IncidenceError):  # not tried, and said so
             return None
 
 

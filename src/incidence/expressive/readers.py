@@ -177,9 +177,10 @@ class LinearReader(ColourReader):
         pooled: dict[int, Sums] = {}
         seen: dict[tuple[int, str], Sums] = {}
         for read in self._reads:
-            source = rows[read.source]
+            source = rows[read.source]  # the colours of single entries
             if read.aggr is not None:
                 key = read.source, read.aggr
+                # Bags are pooled once for all operations that read them.
                 if read.source not in pooled:
                     pooled[read.source] = combine(self._bags[read.source], source)
                 if key not in seen:
@@ -200,11 +201,11 @@ class LinearReader(ColourReader):
         first, each = source.level_ptr[p.source_level], source.num_slots[p.source_level]
         listed = products.weights.terms((p.source, p.target))
         for row in sorted(set(table.rows[table.rows >= 0].tolist())):
-            targets, bags = [], []
+            targets, bags = [], []  # a pair for every read
             for u, w in zip(*(table.rows == row).nonzero(), strict=True):
                 rows, keys = slots.of_slot(int(w))
                 targets.append(rows)
-                bags.append(first + keys * each + int(u))
+                bags.append(first + keys * each + int(u))  # slots of a key stand side by side
             number, _ = listed[row]
             num_rows = plan.outputs[p.target].num_rows
             terms = terms_of(torch.cat(targets), [torch.cat(bags)], num_rows)
@@ -214,7 +215,7 @@ class LinearReader(ColourReader):
         """Return the operation that reads entries on the same nodes."""
         partners = plan.partners[p.key]
         num_rows = plan.outputs[p.target].num_rows
-        numbers = torch.arange(num_rows)
+        numbers = torch.arange(num_rows)  # partners of all rows, in order
         targets = numbers if partners.targets is None else partners.targets.long()
         sources = targets if partners.sources is None else partners.sources.long()
         table = products.tables[p.matrices[0]]
@@ -229,6 +230,7 @@ class LinearReader(ColourReader):
 
 
 def _bag_terms(bags: Bags) -> Terms:
+    # On the CPU, in int64: codes of lists are products of large numbers.
     return Terms(bags.of_bags.ptr.cpu().long(), (bags.of_bags.members.cpu().long(),))
 
 
@@ -287,6 +289,7 @@ class ProductReader(ColourReader):
             for number, (own, label) in enumerate(zip(colours, labels, strict=True))
         ]
         for sources, terms in self._steps:
+            # later steps read earlier ones
             values.append(combine(terms, *(values[source] for source in sources)))
         return values[-1]
 
@@ -351,11 +354,13 @@ class NeighbourReader(ColourReader):
         """Yield what the nodes of every sort read."""
         nodes, count = torch.zeros(self._num_nodes, dtype=torch.long), 1
         for pattern, start, length in zip(self.inputs, self._starts, self._lengths, strict=True):
+            # nodes of two sorts have no colour in common
             nodes[start : start + length] = state[pattern].of_rows + count
             count += state[pattern].number
         for _ in range(self._steps):
             means = proportions(combine(self._others, atoms(nodes, count, label="node")))
             sums = combine(self._around, means)
+            # the node itself, and what it reads
             nodes, count = rank_rows([nodes, sums.classes], [count, sums.num_classes])
         if self._steps > 1 or not self.is_exact:
             sums = atoms(nodes, count, label="node")

@@ -48,6 +48,7 @@ def refine(
         [one] = architecture.rounds
         while True:
             state = next_state(one, states, structure)
+            # Colours only split: where their number stays, nothing changes any more.
             if num_colours(state) == num_colours(states[-1]):
                 count = len(states) - 1
                 return Refinement(tuple(states), (one,) * count, (), count)
@@ -107,6 +108,7 @@ def next_state(one: Round, states: Sequence[State], structure: Structure) -> Sta
     for reader in one.readers:
         for reading in reader.readings(states[-1]):
             sums = reading.sums
+            # a column for each operation
             read.setdefault(reading.target, []).append((sums.classes, sums.num_classes))
     known: dict[Pattern, list[tuple[Tensor, int]]] = {}
     for back in one.keeps:
@@ -144,6 +146,7 @@ def classes_of(structure: Structure, tensors: Sequence[tuple[Pattern, Colours]])
         columns.append(counts.classes)
         bounds.append(counts.num_classes)
     classes, count = rank_rows(columns, bounds)
+    # (classes,): the first structure of each
     first = torch.full((count,), len(classes)).scatter_reduce_(
         0, classes, torch.arange(len(classes)), "amin"
     )

@@ -146,17 +146,20 @@ class SumTable:
         """
         if not self.sources:
             draw = torch.Generator().manual_seed(self.seed)
+            # (classes, draws)
             return torch.randint(1, _PRIME, (self.num_classes, _DRAWS), generator=draw)
         assert self.ptr is not None
         assert self.weights is not None
         terms = (self.weights % _PRIME)[:, None].expand(-1, _DRAWS)
         for source, column in zip(self.sources, self.columns, strict=True):
+            # Reduced after every factor: the product of two numbers below the prime fits into 64
+            # bits.
             terms = terms * source.images[column] % _PRIME
         owners = torch.arange(self.num_classes).repeat_interleave(self.ptr.diff())
         sums = torch.zeros(self.num_classes, _DRAWS, dtype=torch.long)
         sums = sums.index_add_(0, owners, terms) % _PRIME
         if self.totals is not None:
-            sums = sums * _inverse(self.totals)[:, None] % _PRIME
+            sums = sums * _inverse(self.totals)[:, None] % _PRIME  # a division, modulo the prime
         return sums
 
     def take(self, classes: Tensor) -> SumTable:
@@ -186,6 +189,7 @@ class SumTable:
         if self.totals is not None:
             totals = self.totals[classes][owner].tolist()
             pairs = zip(weights.tolist(), totals, strict=True)
+            # Fractions, as floats would call different means equal.
             weights = _objects([Fraction(weight, total) for weight, total in pairs])
         colours: list[Tensor] = []
         for source, column in zip(self.sources, self.columns, strict=True):
@@ -209,7 +213,7 @@ def _objects(values: Sequence[object]) -> np.ndarray[Any, Any]:
 def _inverse(values: Tensor) -> Tensor:
     """Return the inverses of some numbers modulo the prime."""
     power, result = values % _PRIME, torch.ones_like(values)
-    exponent = _PRIME - 2
+    exponent = _PRIME - 2  # by Fermat, this power is the inverse
     while exponent:
         if exponent & 1:
             result = result * power % _PRIME
@@ -261,6 +265,7 @@ def atoms(colours: Tensor, num_colours: int, label: object = None, seed: int = 0
         label: Whose colours these are.
         seed: Different for the factors of a product.
     """
+    # 0 is the empty sum
     return Sums(colours + 1, SumTable(num_colours + 1, label=label, seed=seed))
 
 
@@ -288,6 +293,7 @@ def combine(terms: Terms, *factors: Sums) -> Sums:
         return Sums(torch.where(rows >= 0, classes, 0), factor.table)
     columns = [f.classes[rows] for f, rows in zip(factors, terms.rows, strict=True)]
     targets = terms.targets
+    # A product with an empty sum is 0, and says nothing.
     is_zero = torch.stack([column == 0 for column in columns]).any(0)
     if bool(is_zero.any()):
         columns, targets = [column[~is_zero] for column in columns], targets[~is_zero]
@@ -301,7 +307,7 @@ def _listed(
     """Return the lists of the terms of all targets, as sums."""
     codes, num_codes = rank_rows(columns, [table.num_classes for table in tables])
     example = torch.empty(num_codes, dtype=torch.long)
-    example[codes] = torch.arange(len(codes))
+    example[codes] = torch.arange(len(codes))  # a row with each code; which one does not matter
     keys = torch.add(codes, targets, alpha=max(num_codes, 1))
     # ten times as fast as torch, which also returns the order
     keys = torch.from_numpy(np.sort(keys.numpy()))
@@ -399,7 +405,7 @@ def _merged(sums: Sums) -> Sums:
     # class 0 first: sums of nothing
     first = torch.cat([candidates.new_zeros(1), candidates[examples]])
     smallest = torch.arange(table.num_classes)
-    smallest[candidates] = first[which]
+    smallest[candidates] = first[which]  # the first class with the same sum
     kept, classes = smallest.unique(return_inverse=True)
     return Sums(classes[sums.classes], table.take(kept))
 
@@ -424,6 +430,7 @@ def proportions(sums: Sums) -> Sums:
     starts = ptr[:-1][ptr.diff() > 0]
     if not len(starts):
         return sums
+    # Counts divided by their greatest common divisor: equal proportions become equal lists.
     divisors = torch.from_numpy(np.gcd.reduceat(weights.numpy(), starts.numpy()))
     sizes = ptr.diff()[ptr.diff() > 0]
     return _relisted(sums, weights // divisors.repeat_interleave(sizes), has_totals=True)

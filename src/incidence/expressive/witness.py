@@ -48,7 +48,7 @@ class Witness:
 def counts_of(structure: Structure, pattern: Pattern, colours: Tensor, number: int) -> Tensor:
     """Return how many entries of every colour each structure has, (structures, colours)."""
     home = structure.batch(pattern).cpu()
-    flat = home * number + colours
+    flat = home * number + colours  # (entries,)
     counts = torch.bincount(flat, minlength=structure.num_structures * number)
     return counts.view(structure.num_structures, number)
 
@@ -122,6 +122,7 @@ class _Unfolder:
             key = self._open.pop(0)
             lines.append(f"{self._names[key]}: {self._described(*key)}")
         if self._open:
+            # a tree of all would fill pages
             lines.append(f"... and {len(self._open)} more colours, of earlier layers")
         return tuple(lines)
 
@@ -130,6 +131,7 @@ class _Unfolder:
         time, colour = self._earliest(time, pattern, colour)
         key = time, pattern, colour
         if key not in self._names:
+            # A for the colour itself, then in the order of use
             self._names[key] = _letters(len(self._names))
             self._open.append(key)
         return self._names[key]
@@ -141,7 +143,7 @@ class _Unfolder:
             if before is None:
                 break
             is_own = self._states[time][pattern].of_rows == colour
-            [old] = before.of_rows[is_own].unique().tolist()
+            [old] = before.of_rows[is_own].unique().tolist()  # one, as colours only split
             if not torch.equal(before.of_rows == old, is_own):
                 break
             time, colour = time - 1, old
@@ -198,6 +200,7 @@ class _Unfolder:
         own = [r for r in self._readings[time] if r.target == pattern]
         while len(left) and own:
             differs = [r.sums.classes[left] != r.sums.classes[row] for r in own]
+            # Greedy: the operation that tells most siblings apart comes first.
             best = max(range(len(own)), key=lambda k: int(differs[k].sum()))
             if not differs[best].any():
                 break

@@ -96,7 +96,7 @@ def align(
     if tensor.is_oriented:
         values = values * signs.to(values.dtype).view(-1, *more_axes)  # (entries, ...)
     if (rows < 0).any():
-        bad = int((rows < 0).nonzero()[0])
+        bad = int((rows < 0).nonzero()[0])  # the first of them
         raise IncidenceError(
             f"align: entry {bad} is not an entry of `{tensor}` in this structure. Drop it, with its"
             " features."

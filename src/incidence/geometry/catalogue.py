@@ -178,7 +178,7 @@ def _find(name: Any) -> tuple[_Entry, tuple[int, ...]]:
         )
     plain = _plain(name)
     plain = _PLAIN_OTHER_NAMES.get(plain, plain)
-    family, _, number = plain.rpartition("-")
+    family, _, number = plain.rpartition("-")  # `cube-4` is the 4-cube
     if plain in _BY_PLAIN_NAME and plain not in map(_plain, _FAMILIES):
         return _BY_PLAIN_NAME[plain], ()
     if f"{family}-n" not in _BY_PLAIN_NAME or not re.fullmatch(r"[0-9]{1,9}", number):

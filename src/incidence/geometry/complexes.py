@@ -148,7 +148,7 @@ def read_hyperedges(name: str, faces: object) -> tuple[NodeLists, Callable[[int]
     if not isinstance(faces, (Tensor, np.ndarray)):
         return read_node_lists(name, faces), lambda k: f"{name}[{k}]"
     what = "rows (node, hyperedge); hyperedges in rows are given as a list of lists"
-    members = as_matrix(faces, 2, name, what, None)
+    members = as_matrix(faces, 2, name, what, None)  # (2, incidences)
     if members.numel() and int(members[1].min()) < 0:
         bad = int((members[1] < 0).nonzero()[0])
         raise IncidenceError(

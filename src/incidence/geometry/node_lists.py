@@ -138,7 +138,7 @@ def sides(polygons: NodeLists, num_nodes: int) -> Tensor:
     """Return the edges of polygons, consecutive nodes of each, every one once and in canonical
     order; shape [2, edges].
     """
-    following = torch.arange(1, len(polygons.nodes) + 1)
+    following = torch.arange(1, len(polygons.nodes) + 1)  # the next corner of each corner
     # the last node of a polygon meets its first
     following[polygons.ptr[1:] - 1] = polygons.ptr[:-1]
     # (sides, 2)

@@ -188,7 +188,7 @@ def _hull_lattice(cloud: ExactCloud | RoundedCloud) -> tuple[list[list[int]], li
     try:
         if len(masks) < 2 or loose_nodes(transposed(masks, num_corners), len(masks)):
             raise NotPolytopeError("some facets are missing, or lie in others.")
-        levels = face_lattice(masks, num_corners)
+        levels = face_lattice(masks, num_corners)  # by rank, as masks
         if len(levels) != cloud.dimension:
             raise NotPolytopeError(
                 f"the faces have {len(levels)} ranks instead of {cloud.dimension}."
@@ -402,6 +402,7 @@ def _normal(vectors: list[list[int]]) -> list[int]:
     if len(rows) < len(normal) - 1:
         return normal
     [free] = set(range(len(normal))) - rows.keys()
+    # so that no division leaves a rest
     normal[free] = lcm(*(row[column] for column, row in rows.items()))
     for column, row in rows.items():
         normal[column] = -row[free] * normal[free] // row[column]

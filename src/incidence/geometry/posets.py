@@ -94,7 +94,7 @@ def _assert_atomistic(order: list[list[Element]], lower: Below, atoms: Atoms) ->
     """Check that elements differ in their atoms, and that x is below y if its atoms are among those
     of y.
     """
-    owner: dict[tuple[int, ...], Element] = {}
+    owner: dict[tuple[int, ...], Element] = {}  # the first element with these atoms
     for x in (x for level in order for x in level):
         other = owner.setdefault(atoms[x], x)
         if other != x:
@@ -151,7 +151,7 @@ def _read_order(relations: Iterable[Any], elements: Iterable[Any]) -> Below:
     if not lower:
         raise IncidenceError("the poset is empty: give relations, or elements.")
     minimal = [x for x, below in lower.items() if not below]
-    least = minimal if len(minimal) == 1 and len(lower) > 1 else []
+    least = minimal if len(minimal) == 1 and len(lower) > 1 else []  # the empty face
     return {
         x: [y for y in dict.fromkeys(below) if y not in least]
         for x, below in lower.items()

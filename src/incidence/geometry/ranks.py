@@ -87,6 +87,7 @@ def faces(structure: Structure, ranks: Mapping[int, str] | None = None) -> Faces
             _add_rank(tensors, rank, pattern)
     top = max(tensors, default=0)
     nodes = structure.resolve(Pattern(f"i:{sort}"))
+    # None for a rank without faces
     by_rank = [nodes, *(tensors.get(rank) for rank in range(1, top + 1))]
     return Faces([RankedFaces(structure, pattern) for pattern in by_rank])
 
@@ -260,7 +261,7 @@ class Faces:
         num_faces = self.of_rank(rank).count if rank <= self.top else 0
         if 0 < rank <= self.top:
             place = self.boundary(rank)
-            values = self.signs(rank)
+            values = self.signs(rank)  # (pairs,), as `boundary` lists them
         else:
             place = no_entries(2, self._ranks[0].structure.device)
             values = place[0]

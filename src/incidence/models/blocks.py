@@ -145,6 +145,7 @@ class Rescale(nn.Module):
         """
         deviation = x.std(0, unbiased=False) if len(x) > 1 else torch.ones_like(self.scale)
         self.shift.copy_(x.mean(0))
+        # (channels,)
         self.scale.copy_(torch.where(deviation > 1e-6 * x.abs().amax(0), deviation, 1.0))
         return self
 
@@ -158,6 +159,7 @@ class Join(nn.Module):
 
     def forward(self, x: Values, structure: Structure) -> Tensor:
         """Return all columns."""
+        # (structures, all channels)
         return torch.cat([part(x, structure) for part in self.side_by_side], dim=1)
 
     def follow(self, side: Side | None) -> Side:
@@ -175,6 +177,7 @@ class TermSum(nn.Module):
         super().__init__()
         self.layer = layer
         self.terms = nn.ModuleList(terms)
+        # the one output that a term adds to
         self._keys = [getattr(term, "key", "") for term in terms]
 
     def forward(self, x: Values, structure: Structure) -> Values:
@@ -242,6 +245,7 @@ class ProductTerm(nn.Module):
 
     def __init__(self, text: str, hidden: Sequence[Pattern], channels: int) -> None:
         super().__init__()
+        # The block has a norm after the sum of all terms.
         self.product = Product(text, channels, channels, norm=None)
         product = self.product.product
         self.keys = [_hidden_key(p, hidden, f"the product `{product}`") for p in product.operands]
@@ -293,6 +297,7 @@ class AttentionTerm(nn.Module):
                 "attention= is along a tensor over some of its letters, such as 'near=i j over j';"
                 f" got {text!r}."
             )
+        # A small layer says which tensors are queries and values; the bias depends on that.
         roles = Attention(pattern, over, 1, 1)
         has_bias = roles.pattern not in (roles.queries, roles.values)
         bias = channels if has_bias else None
@@ -374,6 +379,7 @@ def _root_mean_square(x: Tensor) -> float:
 
 def _hidden_key(pattern: Pattern, hidden: Sequence[Pattern], where: str) -> str:
     """The key of the hidden tensor that a pattern means."""
+    # The tensor itself wins; else the only one that the pattern can read, as `i i` reads `i j`.
     same = [p for p in hidden if p == pattern]
     fitting = [p for p in hidden if p.name == pattern.name and fits(pattern, p)]
     meant = same or fitting
@@ -431,7 +437,7 @@ def _write_product_term(program: Any, term: ProductTerm, x: Any) -> Any:
     maps = zip(product.maps, values, strict=True)
     factors = [write(program, m, value) for m, value in maps]
     shape = 1, product.out_channels
-    y = program.product(product.product, factors, [shape] * 3, result.rows)
+    y = program.product(product.product, factors, [shape] * 3, result.rows)  # (entries, channels)
     return write(program, term.result, y)
 
 

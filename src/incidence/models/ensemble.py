@@ -50,6 +50,8 @@ class Ensemble(Predictor):
     @property
     def net(self) -> IncidenceNet:  # type: ignore[override]
         """The network of the first member."""
+        # Whoever asks for the network wants its map and channels, which are the same for all
+        # members.
         first: Any = self.members[0]
         net: IncidenceNet = first.net
         return net
@@ -73,5 +75,6 @@ class Ensemble(Predictor):
     ) -> MeanAndDeviation:
         """Return the mean and the deviation of what the members predict."""
         members: Any = self.members
+        # (members, rows, columns)
         every = torch.stack([one.predict(features, structure) for one in members])
         return MeanAndDeviation(every.mean(0), every.std(0))

@@ -139,6 +139,7 @@ class IncidenceNet(nn.Module):
         if isinstance(x, Mapping):
             values = self.select(x)
         else:
+            # Anything else is wrong input, of which the modules say what is wrong.
             values = [x] if len(keys) == 1 and isinstance(x, Tensor) else []
         if len(values) != len(keys):
             return None
@@ -153,6 +154,7 @@ class IncidenceNet(nn.Module):
         """
         selected = []
         for (key, text), pattern in zip(self._input_keys, self.map.inputs, strict=True):
+            # The usual spellings are looked up; all others are parsed, which takes longer.
             spelling = key if key in x else text
             selected.append(x[spelling] if spelling in x else _in_other_letters(x, pattern))
         return selected
@@ -172,6 +174,7 @@ class IncidenceNet(nn.Module):
             >>> IncidenceNet("i, {i j} -> ", 4).reach is None
             True
         """
+        # Parts that follow each other: their steps add up.
         steps = [_reach(part) for part in (self.encoder, self.blocks, self.heads)]
         return _total(steps)
 
@@ -199,6 +202,7 @@ class IncidenceNet(nn.Module):
         try:
             self.train()(*taken_apart(x, structure))
         finally:
+            # Hooks that stay would scale the weights in every later call.
             for hook in hooks:
                 hook.remove()
             self.train(was_training)
@@ -256,6 +260,7 @@ def _reach(module: nn.Module) -> int | None:
     if isinstance(module, Surroundings):
         return module.steps
     if isinstance(module, Linear):
+        # such as `self` and `local`
         words = {word_for(operation) for operation in _operations(module)}
         return None if "global" in words else int(bool(words - {"self"}))
     reaches = [_reach(part) for part in module.children()]

@@ -60,6 +60,7 @@ class NetParts:
         self._assert_queries_are_inputs()
         self.visible = [p for p in m.inputs if p not in self.queries]
         self.links = _links(self.visible) if settings.adjacent else []
+        # Links are read by `NeighbourTerm`, so that edges need no hidden values.
         default = [p for p in self.visible if p not in self.links or p in m.outputs]
         self.through = _side(default) if settings.through is None else settings.through
         # Numbers and formulas of operations= refer to this map.
@@ -127,7 +128,7 @@ class NetParts:
         branch = [*self._flows(), first, *self._after(text), each, *self._after(text)]
         drop = Dropout(self.settings.dropout)
         if self.settings.dropout_at == "stream":
-            return [drop, Residual(Sequential(*branch))]
+            return [drop, Residual(Sequential(*branch))]  # the stream itself is dropped
         return [Residual(Sequential(*branch, drop))]
 
     def _flows(self) -> list[nn.Module]:
@@ -176,13 +177,14 @@ class NetParts:
 
     def _structure_head(self, channels: int) -> Sequential:
         settings = self.settings
-        statistics = Readout(self.through, settings.statistics)
+        statistics = Readout(self.through, settings.statistics)  # one row for each structure
         width = statistics.out_channels(settings.hidden)
         readout: nn.Module = statistics
         if settings.harmonic:
             holes = HarmonicReadout(self.through, settings.hidden, settings.harmonic)
             readout = Join([statistics, holes])
             width += holes.width
+        # Sums over structures are large: without a norm, `Rescale` brings them to size.
         norm = NORMS[settings.norm]("", width) or [Rescale(width)]
         if settings.harmonic:
             # Ranks stay 0 and 1: a norm would blow up one that training data has in few places.
@@ -207,6 +209,7 @@ class NetParts:
             aggr=self.settings.pooling,
             bias=self.has_bias,
             max_overlap=m.max_overlap,
+            # in the words of each map
             operations=None if choice is None else carried(choice, self.inner, m),
         )
 

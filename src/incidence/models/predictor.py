@@ -44,6 +44,7 @@ class _Moments(NamedTuple):
     @staticmethod
     def of(rows: Tensor, is_signed: bool) -> _Moments:
         """Return the moments of rows."""
+        # Sums of millions of squares in single precision lose the deviation of narrow columns.
         rows = rows.double()
         mean = rows.nanmean(0).nan_to_num()
         if is_signed:
@@ -52,7 +53,7 @@ class _Moments(NamedTuple):
 
     def with_more(self, other: _Moments) -> _Moments:
         """Return the moments of both sets of rows, by the formula of Chan, Golub and LeVeque."""
-        numbers, far = self.numbers + other.numbers, other.mean - self.mean
+        numbers, far = self.numbers + other.numbers, other.mean - self.mean  # (columns,) each
         share = other.numbers / numbers.clamp(min=1)
         squares = self.squares + other.squares + far.square() * self.numbers * share
         return _Moments(numbers, self.mean + far * share, squares)
@@ -65,6 +66,7 @@ def _together(tensors: Iterable[Sequence[Tensor]]) -> Iterator[list[Sequence[Ten
     for one in tensors:
         some.append(one)
         size += sum(map(len, one))
+        # At least one example at a time, however large it is.
         if size > _TOGETHER:
             yield some
             some, size = [], 0
@@ -110,7 +112,9 @@ class Predictor(nn.Module):
         self.register_buffer("target_scale", torch.ones(net.out_channels[0]))
         if offset:
             self.register_buffer(
-                "target_range", torch.tensor([-torch.finfo().max, torch.finfo().max])
+                # no bound before `fit_scales`
+                "target_range",
+                torch.tensor([-torch.finfo().max, torch.finfo().max]),
             )
 
     target_shift: Tensor
@@ -133,7 +137,7 @@ class Predictor(nn.Module):
             is_signed = self.net.map.outputs[0].is_oriented
             self._set("target_{}", _Moments.of(target, is_signed), keeps_constants=False)
             if self.offset:
-                known = target[~target.isnan()]
+                known = target[~target.isnan()]  # (numbers,)
                 self.target_range.copy_(torch.stack([known.min(), known.max()]))
         return self
 
@@ -149,6 +153,7 @@ class Predictor(nn.Module):
     def _set(self, name: str, moments: _Moments, keeps_constants: bool) -> None:
         mean = moments.mean
         deviation = (moments.squares / moments.numbers).sqrt()
+        # Rounding makes a constant column vary a little: dividing by that would make noise of it.
         varies = deviation > 1e-6 * mean.abs().clamp(min=1e-6)
         # Ones are what a network counts with: a constant feature must not become 0.
         size = torch.where(mean != 0, mean.abs(), 1.0) if keeps_constants else torch.ones_like(mean)
@@ -182,7 +187,7 @@ class Predictor(nn.Module):
         """
         x, structure = taken_apart(features, structure)
         y: Tensor = self.net(self.standardise(x), structure)
-        return y + self.scaled(x[self.offset][:, :1]) if self.offset else y
+        return y + self.scaled(x[self.offset][:, :1]) if self.offset else y  # (rows, out_channels)
 
     def scaled(self, target: Tensor) -> Tensor:
         """Return targets on the scale of the network."""

@@ -230,6 +230,7 @@ def make(
     preset = find_preset(name)
     patterns = EquivariantMap(f"{_inputs(preset, name, in_channels)} -> {at}").inputs
     channels = _channels(name, patterns, in_channels)
+    # features that would be lost
     unread = [p for p in channels if p not in patterns and p.name != _POSITION]
     inputs = [p for p in patterns if p in channels]
     if unread and inputs:
@@ -245,6 +246,7 @@ def make(
             f"the model {name!r} reads {_listed(patterns)}, and in_channels has {_listed(given)}:"
             " add the others."
         )
+    # Tensors without features are hidden tensors all the same: layers write to them.
     through = {"through": preset.inputs or _side(patterns)} if lacks_some else {}
     return IncidenceNet(
         f"{_side(inputs)} -> {at}",
@@ -304,7 +306,7 @@ def preset_for(tensors: Sequence[str]) -> str:
     features = {pattern for pattern in given if pattern.name != _POSITION}
     kinds = ["graph", "triangles", "rings", "flows", "hypergraph", "matrix"]
     if features < given:  # with coordinates
-        kinds = ["mesh", *kinds]
+        kinds = ["mesh", *kinds]  # which beats `triangles`, as only meshes have coordinates
     for name in kinds:
         if features == set(EquivariantMap(f"{PRESETS[name].inputs} -> ").inputs):
             return name
@@ -313,7 +315,7 @@ def preset_for(tensors: Sequence[str]) -> str:
 
 def find_preset(name: str) -> Preset:
     """Return a preset by name. Tensors are a preset without settings."""
-    load_extensions()
+    load_extensions()  # presets of other packages
     if name in PRESETS:
         return PRESETS[name]
     try:

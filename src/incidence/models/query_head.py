@@ -120,6 +120,7 @@ class QueryHead(nn.Module):
         self.mix = nn.Linear(2 * hidden, hidden)
         self.dropout = nn.Dropout(dropout)
         self.last = nn.Linear(hidden, out_channels)
+        # Only the last map: its first step is not 0, and from the second on all layers learn.
         nn.init.zeros_(self.last.weight)
         nn.init.zeros_(self.last.bias)
 
@@ -129,10 +130,11 @@ class QueryHead(nn.Module):
         Shape: (entries, out_channels).
         """
         nodes = {key: x[key] for key in self._node_keys}
+        # A layer with one input takes a tensor, and one with several takes a dict.
         is_lone = len(nodes) == 1
         pooled = self.layer(nodes[self._node_keys[0]] if is_lone else nodes, structure)
         summed = pooled + self.own(x[self.key], structure)
         mixed = self.after(summed, structure)  # (entries, hidden)
         both = torch.cat([mixed, self.products(nodes, structure)], dim=1)  # (entries, 2 hidden)
-        y: Tensor = self.last(self.dropout(torch.relu(self.mix(both))))
+        y: Tensor = self.last(self.dropout(torch.relu(self.mix(both))))  # (entries, out_channels)
         return y

@@ -182,6 +182,8 @@ class NetSettings:
 
     def __repr__(self) -> str:
         values = ((f, getattr(self, f.name)) for f in fields(self))
+        # Only what differs from the defaults: a line that one can read, and that makes the same
+        # settings again.
         shown = [f"{f.name}={value!r}" for f, value in values if value != f.default]
         return f"NetSettings({', '.join(shown)})"
 
@@ -197,6 +199,7 @@ class NetSettings:
         if unknown is not None:
             close = get_close_matches(unknown, known, n=1)
             guess = f"Did you mean {close[0]!r}?" if close else f"There are {', '.join(known)}."
+            # A TypeError, as for any Python function that does not know a keyword.
             raise TypeError(f"IncidenceNet has no setting {unknown!r}. {guess}")
         return replace(self, **keywords)
 

@@ -45,6 +45,7 @@ def basis(text: str | EquivariantMap, num_nodes: int | Mapping[str, int]) -> Ten
     patterns = [p for p in dict.fromkeys((*m.inputs, *m.outputs)) if p.letters]
     structure = Structure.complete(num_nodes, [str(p) for p in patterns])
     rows, columns = structure.num_entries(m.outputs[0]), structure.num_entries(m.inputs[0])
+    # A short text may stand for more numbers than any memory holds.
     assert_size(8 * m.dimension * rows * columns, f"{m.dimension} matrices of {rows} x {columns}")
     layer = Linear(m, 1, 1, bias=False)
     matrices = [layer.operator(k, structure).to_dense() for k in range(m.dimension)]

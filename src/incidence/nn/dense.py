@@ -48,7 +48,7 @@ def dense_layer(
         )
     xs = per_tensor(m.inputs, x, "the input")
     counts = _num_nodes(layer, xs, num_nodes)
-    layer._materialize([value.flatten(0, -2) for value in xs])
+    layer._materialize([value.flatten(0, -2) for value in xs])  # (batch x nodes, channels) each
     orbits = {p: dense_orbits(p) for p in (*m.inputs, *m.outputs)}
     sources = [
         [DenseBags(value, orbit, counts) for orbit in orbits[p]]
@@ -61,6 +61,7 @@ def dense_layer(
         for orbit, into in zip(orbits[pattern], terms, strict=True):
             shape = [xs[0].shape[0], *(counts[sort] for sort in orbit.sorts), layer.out_channels[t]]
             values.append((orbit, spread(into, orbit, shape, xs[0])))
+        # Every place belongs to one orbit, so that all are written.
         like = xs[0].new_empty(
             xs[0].shape[0],
             *(counts[sort] for sort in pattern.sorts.values()),
@@ -195,6 +196,7 @@ def _num_nodes(
                     f"the dense tensor of `{pattern}` has {size} nodes on the axis of `{letter}`,"
                     f" but {there}."
                 )
+    # A sort of the outputs alone: no axis of an input shows how many nodes it has.
     missing = [sort for sort in m.sorts if sort not in counts]
     if missing:
         raise IncidenceError(
@@ -212,6 +214,7 @@ def operator_matrix(m: EquivariantMap, operation: Operation, structure: Structur
     source, target = (
         OrbitRef(orbit.tensor, orbit.number) for orbit in (operation.source, operation.target)
     )
+    # all nodes of the input are matched
     is_whole = sum(map(sum, operation.overlap)) == operation.source.orbit.size
     if is_whole and (source, target) in layout.partners:
         ys, xs, signs = _of_partners(plan, (layout.pattern_ref(source), operation.overlap))
@@ -260,6 +263,8 @@ def _over_keys(plan: Plan, source: OrbitRef, target: OrbitRef, operation: Operat
     )
     found = [no_entries(3, plan.device)]
     for one, other in itertools.product(sources, targets):
+        # Words say how many nodes of each class lie in the key, so that equal keys and words fix
+        # the overlap.
         if overlap_of(one.word, other.word, *map(len, classes)) == operation.overlap:
             x, y = pairs(one.keys, other.keys)  # all pairs of an input and an output row on one key
             sign = sign_of(*classes, one.word, other.word)

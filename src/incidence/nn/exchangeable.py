@@ -156,6 +156,8 @@ class Exchangeable(Transferable, nn.Module):
             IncidenceError: The features do not fit the structure or the layer.
         """
         relaxed = self.relax(structure)
+        # The structure has a sort for each dimension already: keys of features are those of the
+        # layer.
         if relaxed is structure or self.order is not None:
             return self.linear(x, relaxed)
         xs = as_list(
@@ -182,6 +184,7 @@ def _as_map(text: object) -> tuple[int | None, EquivariantMap]:
     if isinstance(text, EquivariantMap):
         return None, text
     if isinstance(text, str):
+        # tensors are input and output
         return None, EquivariantMap(text if "->" in text else f"{text} -> {text}")
     if isinstance(text, bool) or not isinstance(text, int) or not 1 <= text <= 8:
         raise IncidenceError(

@@ -126,6 +126,7 @@ def _refused(
 
 def _run(plan: JoinPlan, xs: Sequence[Tensor], shape: Sequence[int] | None = None) -> Tensor:
     values = list(xs)  # operands, then the results of the steps
+    # A step between processes may follow it, but none that multiplies.
     last = plan.batched_steps[-1]
     for step in plan.steps:
         factors = [values[source] for source in step.sources]
@@ -202,6 +203,7 @@ def _assert_operands(
 def _in_one_dtype(xs: Sequence[Tensor]) -> list[Tensor]:
     """Casts to the type of autocast, where it is on; else all must agree already."""
     kind = xs[0].device.type
+    # As torch does: autocast leaves double precision alone.
     if torch.is_autocast_enabled(kind) and all(x.dtype != torch.float64 for x in xs):
         return [x.to(torch.get_autocast_dtype(kind)) for x in xs]
     different = sorted({str(x.dtype) for x in xs})
@@ -247,7 +249,7 @@ def softmax(x: Tensor, pattern: str, over: str, structure: Structure) -> Tensor:
     assert_structure(structure, "structure=", 'softmax(x, "(i j)", over="j", structure=s)')
     plan = groups_of(structure, pattern, over)
     assert_rows(f"the features of `{pattern}`", x, plan.num_rows[0], structure)
-    step, *others = plan.steps
+    step, *others = plan.steps  # the groups, then an exchange if processes share the structure
     exchange = cast("ExchangeStep", others[0]) if others else None
     return softmax_of_groups(x, cast("JoinStep", step), exchange)
 

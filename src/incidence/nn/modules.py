@@ -194,6 +194,7 @@ class Sequential(nn.Sequential):
         super().__init__(*modules)
         self.plan_number = new_plan_number()
         for module in self:
+            # Exactly torch's class: ours is one of its subclasses, and passes the structure on.
             if type(module) is nn.Sequential and any(map(takes_structure, module)):
                 raise IncidenceError(
                     "a torch Sequential passes no structure along: use inc.nn.Sequential inside as"
@@ -251,8 +252,10 @@ class Sequential(nn.Sequential):
         patterns = getattr(self[0], "_patterns", None) if len(self) > 1 else None
         if not isinstance(patterns, dict) or not isinstance(structure, Structure):
             return None
+        # a lone tensor has no key
         by_key = x if isinstance(x, dict) else dict.fromkeys(patterns, x)
         xs = [by_key[key] for key in patterns if key in by_key]
+        # modules say what is missing
         if len(xs) < len(patterns) or (isinstance(x, Tensor) and len(patterns) > 1):
             return None
         return compiled_forward(self._slot, self, patterns, xs, structure)
@@ -342,6 +345,7 @@ def _write_sequential(program: Any, module: Sequential, x: Any) -> Any:
 
 @writes(Residual)
 def _write_residual(program: Any, module: Residual, x: Any) -> Any:
+    # The input is read again at the end: it must not be overwritten by the module inside.
     program.close(x.values() if isinstance(x, dict) else [x])
     y = write(program, module.inner, x)
     if not isinstance(x, dict) or not isinstance(y, dict):

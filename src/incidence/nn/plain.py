@@ -92,6 +92,7 @@ class PlainInputs:
 
         Keys of up to one node have numbers of their own. Others are numbered by the plan of a map.
         """
+        # Keys of one node are the nodes themselves, so that all maps may share their lists.
         is_general = all(len(level) < 2 for level in layout.levels)
         key = "tensor", layout, None if is_general else plan.layout
         if key not in self._names:
@@ -265,6 +266,7 @@ def plain_inputs(net: nn.Module, structure: Structure) -> PlainInputs:
     """
     found = PlainInputs()
     for module in net.modules():
+        # The first kind that fits: subclasses are exported as the class that they extend.
         collect = next(
             (collect for kind, collect in _PARTS.items() if isinstance(module, kind)), None
         )
@@ -307,6 +309,7 @@ def planned_structure(
 
     A network gets it while it is exported.
     """
+    # one structure without nodes
     structure = Structure._of({"node": torch.zeros(2, dtype=torch.long)}, {}, {})
     for key, (names, program) in parts.items():
         recorded(structure)[key] = Recorded([tensors[name] for name in names], program)

@@ -65,7 +65,7 @@ class Operands:
                 raise IncidenceError(
                     f"`{self._text}` has {len(self._places)} operands; got {len(x)}."
                 )
-            return list(x)
+            return list(x)  # one by one
         if len(self._keys) > 1:
             keys = ", ".join(map(repr, self._keys))
             raise IncidenceError(
@@ -134,6 +134,7 @@ class Product(Planned):
         self.maps = nn.ModuleList(
             make(p, width, self.out_channels, device, dtype) for p, width in widths
         )
+        # Norms make their parameters in single precision on the CPU, and are then moved.
         found = None if norm is None else _NORMS[norm](str(self.product.output), self.out_channels)
         self.norm = None if found is None else found.to(device=device, dtype=dtype)
 
@@ -246,7 +247,7 @@ class Multilinear(Planned):
         ]
         self.out_channels = as_channels(out_channels, "out_channels", 1)
         self.rank = None if rank is None else as_channels(rank, "rank", 1)
-        shapes = [(*self.in_channels, self.out_channels)]
+        shapes = [(*self.in_channels, self.out_channels)]  # a weight for all products of channels
         if self.rank is not None:
             shapes = [
                 (self.rank, self.out_channels),
@@ -266,7 +267,7 @@ class Multilinear(Planned):
         with torch.no_grad():
             self.weight.normal_(std=1 / sqrt(len(self.products) * prod(self.weight.shape[1:-1])))
             for weight in self.weights:
-                weight.normal_(std=1 / sqrt(weight.shape[1]))
+                weight.normal_(std=1 / sqrt(weight.shape[1]))  # columns of unit length, about
 
     @takes_examples
     def forward(self, x: Values | Sequence[Tensor], structure: Structure) -> Tensor:
@@ -278,6 +279,8 @@ class Multilinear(Planned):
         xs = self._operands.values(x)
         if not torch.compiler.is_compiling():
             assert_operands(self.products[0], xs, structure, self.in_channels)
+        # One product at a time: all of them together would take as much memory as there are
+        # products.
         y = self._term(0, xs, structure)
         for number in range(1, len(self.products)):
             y = y + self._term(number, xs, structure)
@@ -317,6 +320,7 @@ class Multilinear(Planned):
         xs = self._operands.values(x)
         assert_operands(self.products[0], xs, structure, self.in_channels)
         for number, weight in enumerate(self.weight):
+            # root mean square
             scale = float(self._product(number, xs, structure).double().square().mean().sqrt())
             if scale > 0:
                 weight.div_(scale)

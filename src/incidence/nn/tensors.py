@@ -142,12 +142,14 @@ def fitting(
     if not isinstance(structure, Structure) or structure.device != like.device:
         return None
     if isinstance(x, dict):
+        # None where a key is spelt otherwise: `as_list` parses it
         values = list(map(x.get, patterns))
+        # More tensors than inputs: whoever passes one by mistake shall hear of it.
         if len(x) > len(values) > 1:
             return None
     else:
         values = [x]
-    counts = row_counts(structure, tuple(patterns.values()))
+    counts = row_counts(structure, tuple(patterns.values()))  # cached by the structure
     if len(values) != len(counts):
         return None
     dtype, device = like.dtype, like.device
@@ -236,7 +238,7 @@ def assert_rows(
         )
     if not x.shape[1]:
         raise IncidenceError(f"{name} have no channels: shape {list(x.shape)}. {remedy}")
-    if x.device != structure.device:
+    if x.device != structure.device:  # last, as every other mistake is likelier
         raise IncidenceError(
             f"{name} are on {x.device} and the structure is on {structure.device}: move one with"
             " `.to(device)`."
@@ -288,6 +290,7 @@ def features_for(module: nn.Module, features: Any) -> Values:
     inputs = _tensors_read(module)
     if inputs is None:
         return dict(features)
+    # examples may spell keys otherwise
     by_pattern = {Pattern(key): value for key, value in features.items()}
     read = {key_of(p): by_pattern[p] for p in inputs if p in by_pattern}
     return read if len(inputs) > 1 or not read else next(iter(read.values()))

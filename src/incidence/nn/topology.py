@@ -116,8 +116,9 @@ class HarmonicRanks(OfHoles):
         if torch.compiler.is_compiling():
             like = x if isinstance(x, Tensor) else next(iter(x.values()))
             return refused(_NOT_RECORDED, like, structure.num_structures, self.width)
-        steps = torch.arange(self.columns, device=structure.device)
+        steps = torch.arange(self.columns, device=structure.device)  # (columns,)
         ranks = [self._span(structure, p).ranks for p in self.patterns]
+        # (structures, columns) each
         flags = [(steps < own[:, None]).to(torch.get_default_dtype()) for own in ranks]
         joined = torch.cat(flags, dim=1)
         values = [x] if isinstance(x, Tensor) else list(x.values())
@@ -188,8 +189,8 @@ class HarmonicReadout(OfHoles):
                 parts.append(_harmonic_mean(values[key], self._span(structure, pattern)))
         for pattern, linear in zip(self._faces, self.maps, strict=True):
             [sort] = set(pattern.sorts.values())
-            nodes = linear(values[self._node_keys[sort]])
-            product = _alternating_product(nodes, structure, pattern)
+            nodes = linear(values[self._node_keys[sort]])  # (nodes, products x size)
+            product = _alternating_product(nodes, structure, pattern)  # (faces, products)
             parts.append(_harmonic_share(product, structure, pattern))
         return torch.cat(parts, dim=1)
 
@@ -253,6 +254,7 @@ class HarmonicTerm(OfHoles):
 
 def _harmonic_mean(x: Tensor, span: HarmonicSpan) -> Tensor:
     """Means with the harmonic share of every entry as weights, (structures, channels)."""
+    # (entries,); they add up to 1 where there are holes
     shares = span.mass / span.ranks.clamp(min=1)[span.home]
     sums = x.new_zeros(len(span.ranks), x.shape[1])
     return sums.index_add(0, span.home, x * shares[:, None].to(x.dtype))
@@ -262,6 +264,7 @@ def _harmonic_share(x: Tensor, structure: Structure, pattern: Pattern) -> Tensor
     """Which share of the square of a tensor is harmonic, (structures, channels)."""
     home = structure.batch(pattern)
     zeros = x.new_zeros(structure.num_structures, x.shape[1])
+    # (structures, channels)
     part = zeros.index_add(0, home, harmonic_part(x, structure, pattern).square())
     whole = zeros.index_add(0, home, x.square())
     return part / (whole + _TINY)
@@ -270,7 +273,7 @@ def _harmonic_share(x: Tensor, structure: Structure, pattern: Pattern) -> Tensor
 def _relative_mass(span: HarmonicSpan) -> Tensor:
     """The harmonic share of every entry, relative to the mean of its structure, (entries, 1)."""
     counts = torch.bincount(span.home, minlength=len(span.ranks))
-    mean = span.ranks.clamp(min=1) / counts.clamp(min=1)
+    mean = span.ranks.clamp(min=1) / counts.clamp(min=1)  # the trace of a projection is its rank
     return (span.mass / mean[span.home])[:, None]
 
 
@@ -296,6 +299,7 @@ def _signed_orders(size: int) -> list[tuple[Sequence[int], int]]:
     """All orders of some places, with their signs."""
     orders: list[tuple[Sequence[int], int]] = []
     for order in permutations(range(size)):
+        # even or odd decides
         inversions = sum(order[a] > order[b] for b in range(size) for a in range(b))
         orders.append((order, 1 - 2 * (inversions % 2)))
     return orders

@@ -80,6 +80,7 @@ def restrict(layer: AnyLayer, group: Group | str) -> AnyLayer:
         raise IncidenceError(
             "the symmetric group is larger than the group of this layer: use project('symmetric')."
         )
+    # a Linear is symmetric already
     new = deepcopy(layer) if isinstance(layer, Linear) else _to_symmetric(layer)
     return new.train(layer.training)
 
@@ -303,6 +304,8 @@ def _fitted(old: AnyLayer, new: AnyLayer, structure: Structure) -> AnyLayer:
             # (types, 1): squares of all pairs are added up
             root = types.sizes.double().sqrt()[:, None]
             values = _values(new, structure, pair, types.ys, types.xs)  # (types, operations)
+            # `gelsd` gives the solution of least norm where operators are dependent, as on few
+            # nodes.
             solved = torch.linalg.lstsq(
                 (root * values).cpu(), (root * wanted.flatten(1)).cpu(), driver="gelsd"
             ).solution
@@ -326,7 +329,7 @@ def _types(layers: Sequence[Any], structure: Structure, pair: tuple[int, int]) -
     """The pairs of entries in the place of their orbits: those that no operator of the layers tells
     apart are of one type.
     """
-    width = structure.num_entries(layers[0].map.inputs[pair[0]])
+    width = structure.num_entries(layers[0].map.inputs[pair[0]])  # a pair is row x width + column
     number = torch.zeros(
         structure.num_entries(layers[0].map.outputs[pair[1]]) * width,
         dtype=torch.long,

@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _disable(function: F) -> F:
-    disabled: F = torch.compiler.disable(function)
+    disabled: F = torch.compiler.disable(function)  # torch has no types for it
     return disabled
 
 

@@ -202,7 +202,7 @@ def _sentence(drawn: Mapping[str, int], subject: Subject) -> str:
         count = drawn["operation"]
         total = subject.value.dimension
         noun = "product" if subject.kind == "products" else "operation"
-        text = f"1 {noun}" if total == 1 else f"{total:,} {noun}s"
+        text = f"1 {noun}" if total == 1 else f"{total:,} {noun}s"  # of the whole map
         return text if count == total else f"{count:,} of {text}"
     # further marks of an entry that has one already
     details = (" inside", " head", " strand", " turn")

@@ -326,5 +326,5 @@ def _beside(layer: Layer, times: str, x: float, y: float, theme: Theme) -> Itera
 
 def _is_residual(module: Any, name: str) -> bool:
     parts = name.split(".")
-    parents = (".".join(parts[:k]) for k in range(1, len(parts)))
+    parents = (".".join(parts[:k]) for k in range(1, len(parts)))  # all modules around it
     return any(type(module.get_submodule(parent)).__name__ == "Residual" for parent in parents)

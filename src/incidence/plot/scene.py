@@ -141,7 +141,7 @@ class Text(Mark):
 
     def points_around(self) -> list[Point]:
         wide = text_width(self.text, self.size, self.is_code)
-        left = self.x - wide * _SHARES[self.anchor]
+        left = self.x - wide * _SHARES[self.anchor]  # x is where the anchor is
         return [(left, self.y - 0.8 * self.size), (left + wide, self.y + 0.25 * self.size)]
 
 

@@ -120,6 +120,7 @@ def structure(
     if batch.num_structures == 1:
         panels = [_panel(batch, example, numbers, layout, options)]
     else:
+        # coordinates for each, or one name
         layouts = layout if isinstance(layout, list) else [layout] * num_drawn
         panels = []
         for k in range(num_drawn):
@@ -221,7 +222,7 @@ def _with_sort(batch: Structure, pattern: Pattern, column: Tensor, before: Tenso
         return column
     if before is None:
         before = torch.full((total,), torch.nan, dtype=torch.float64)
-    start = batch._node_offsets[sort]
+    start = batch._node_offsets[sort]  # nodes are numbered through all sorts
     return torch.cat([before[:start], column.double(), before[start + len(column) :]])
 
 

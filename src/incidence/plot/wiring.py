@@ -342,7 +342,7 @@ def _straight(name: str, one: Point, other: Point, theme: Theme) -> Iterator[Mar
     The dot stands near the input, so that the dots of wires that cross are apart.
     """
     colour = theme.palette[MATCHED]
-    t = 0.15
+    t = 0.15  # how far along the wire the dot stands
     (x1, y1), (x2, y2) = (one[0] + _SLOT, one[1]), (other[0] - _SLOT, other[1])
     middle = (x1 + x2) / 2
     curve = (x1, y1), (middle, y1), (middle, y2), (x2, y2)

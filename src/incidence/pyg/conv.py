@@ -108,6 +108,7 @@ class IncidenceConv(nn.Module):
         def layer(to: str, of_edges: int | None, out: dict[str, int]) -> Linear:
             channels = {"i": in_channels, **({} if of_edges is None else {self.edges: of_edges})}
             text = f"{', '.join(channels)} -> {to}"
+            # Without `batch`, pooling over everything would mix the graphs of a batch.
             kept = operations if whole is not None else _local(operations, EquivariantMap(text))
             return Linear(text, channels, out, aggr=pooling, bias=bias, operations=kept)
 

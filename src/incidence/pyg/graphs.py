@@ -89,6 +89,8 @@ def graph_of(edge_index: Tensor, num_nodes: int, batch: Tensor | None, edges: st
             f"edge_index has integers of shape [2, edges], or is a Structure; got {got}."
         )
     cache: dict[tuple[object, ...], _Cached] = _GRAPHS.setdefault(edge_index, {})
+    # An id may come again once a tensor is gone: the weak reference below shows whether it is the
+    # same.
     key = edges, num_nodes, _version(edge_index), batch is None or (id(batch), _version(batch))
     cached = cache.get(key)
     if cached is None or (cached.batch is not None and cached.batch() is not batch):
@@ -106,12 +108,14 @@ def _version(x: Tensor) -> int:
 @torch.inference_mode(False)
 @torch.no_grad()
 def _graph(edge_index: Tensor, num_nodes: int, batch: Tensor | None, pattern: Pattern) -> Graph:
+    # The structure must not see later changes of the caller's tensor.
     pairs = edge_index.clone()
     count = edge_index.shape[1]
     place = torch.arange(count, device=pairs.device)
     first, number, times = _entries(pairs, num_nodes, pattern)
     order = first.argsort()  # as they come
     if batch is not None and len(batch):
+        # (entries,); wrong nodes are refused later
         home = batch[pairs[0, first[order]].clamp(0, len(batch) - 1)]
         order = order[home.sort(stable=True)[1]]  # the entries of a structure stand together
     structure = Structure(num_nodes, {str(pattern): pairs[:, first[order]]}, batch=batch)
@@ -131,7 +135,7 @@ def _entries(pairs: Tensor, num_nodes: int, pattern: Pattern) -> tuple[Tensor, T
     # the structure refuses other nodes
     if not len(place) or int(pairs.min()) < 0 or int(pairs.max()) >= num_nodes:
         return place, place, torch.ones_like(place)
-    number, count = rank(low * num_nodes + high)
+    number, count = rank(low * num_nodes + high)  # the entry of each column
     first = torch.full((count,), len(place), device=pairs.device)
-    first = first.scatter_reduce(0, number, place, "amin")
+    first = first.scatter_reduce(0, number, place, "amin")  # (entries,)
     return first, number, torch.bincount(number, minlength=count)

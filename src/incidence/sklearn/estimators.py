@@ -89,7 +89,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             self.calibration_: Calibration | None = None
             if run is not None and run.folder.calibration.is_file():
                 self.calibration_ = Calibration.read(run.folder.calibration)
-        if run is None:
+        if run is None:  # on processes that only help
             raise IncidenceError("estimators train in one process; use inc.train.train in several.")
         self.predictor_: Predictor = run.predictor
         self.spec_: ModelSpec = run.experiment.spec
@@ -102,7 +102,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.two_d_array = False
         tags.input_tags.one_d_array = True
         tags.input_tags.string = True
-        tags.no_validation = True
+        tags.no_validation = True  # checks of scikit-learn want numbers
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
@@ -110,6 +110,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         state = dict(super().__getstate__())
         predictor = state.pop("predictor_", None)
         if predictor is not None:
+            # Tensors alone: a pickled module would break with the next change of its classes.
             buffer = io.BytesIO()
             torch.save(predictor.state(), buffer)
             state["weights_"] = buffer.getvalue()
@@ -142,6 +143,8 @@ class _ExampleEstimator(_Estimator):
         labelled = [example.replace(target=target) for example, target in pairs]
         data = from_examples(labelled, name=type(self).__name__, task=task)
         nothing = torch.zeros(0, dtype=torch.long)
+        # All rows are for training: scikit-learn has taken the test rows away, and `validation`
+        # draws its part.
         split = Split(torch.arange(len(examples)), nothing, nothing)
         self._train(replace(data, reader=self.reader, splits=(split,)))
 
@@ -164,7 +167,7 @@ class _ExampleRegressor(RegressorMixin, _ExampleEstimator):  # type: ignore[misc
 
     def fit(self, X: Any, y: Any) -> Any:
         """Train on X and the numbers y, (rows,) or (rows, numbers); NaN is a missing number."""
-        numbers = np.asarray(y, dtype=np.float32)
+        numbers = np.asarray(y, dtype=np.float32)  # (rows,) or (rows, numbers)
         self.is_flat_ = numbers.ndim == 1
         self._fit(X, list(torch.as_tensor(numbers.reshape(len(numbers), -1))), "regression")
         return self
@@ -198,7 +201,7 @@ class _ExampleRegressor(RegressorMixin, _ExampleEstimator):  # type: ignore[misc
             )
         names = self.spec_.task.names
         radii = np.array([self.calibration_.radius(name, coverage) for name in names])
-        intervals = np.stack([values - radii, values + radii], -1)
+        intervals = np.stack([values - radii, values + radii], -1)  # (rows, numbers, 2)
         return intervals[:, 0] if self.is_flat_ else intervals
 
     def _shaped(self, values: torch.Tensor) -> Any:
@@ -219,6 +222,7 @@ class _ExampleClassifier(ClassifierMixin, _ExampleEstimator):  # type: ignore[mi
                 f"y has one class for each row; got an array of shape {labels.shape}. For several"
                 " labels of each row, use inc.train.train."
             )
+        # sorted, as scikit-learn has them
         self.classes_, numbers = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             only = f"y has one class only, '{self.classes_[0]}'"
@@ -312,6 +316,7 @@ class TableRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         frame, numbers = as_frame(X), np.asarray(y, dtype=np.float64)
         check_consistent_length(frame, numbers)
         keys = list(frame.columns[:2])
+        # a column `split`, so that no parts are drawn
         table = frame[keys].assign(**{_NUMBER: numbers, "split": "train"})
         run = self._train(load_whole(table, _NUMBER, keys=keys))
         self.completion_: Completion = run.experiment.data.completion
@@ -329,7 +334,7 @@ class TableRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
             for places, example in self.completion_.ask(queries.entries):
                 rows = self.predictor_.predict(example.features, example.structure)
                 for same, row in zip(places, rows.tolist(), strict=True):
-                    values[same] = row[0]
+                    values[same] = row[0]  # a pair may come several times
         if errors:
             raise errors[0]
         return values

@@ -71,7 +71,7 @@ def _graph_example(item: Any) -> Example:
         return item.replace(target=None)
     if isinstance(item, Structure):
         return Example(item, {})
-    networkx = sys.modules.get("networkx")
+    networkx = sys.modules.get("networkx")  # whoever has such a graph has imported it
     if networkx is not None and isinstance(item, networkx.Graph):
         return from_networkx(item).replace(target=None)
     raise IncidenceError(

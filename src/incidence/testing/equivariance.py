@@ -59,7 +59,7 @@ def assert_equivariant(
         raise IncidenceError(f"the third argument is a Structure; got {type(structure).__name__}.")
     if trials < 1:
         raise IncidenceError(f"trials is a number of relabellings, at least 1; got {trials!r}.")
-    known = getattr(module, "map", None)
+    known = getattr(module, "map", None)  # layers say which tensors they take
     if not isinstance(known, (EquivariantMap, MultilinearMap)):
         known = None
     patterns = () if known is None else (*known.inputs, *known.outputs)
@@ -156,7 +156,7 @@ def _moved(
     rows: dict[Pattern, Tensor] = {}
     for pattern in structure.patterns:
         rows[pattern] = _shuffled(structure.entry_ptr(pattern), generator)
-        moved = moved.select(pattern, rows[pattern])
+        moved = moved.select(pattern, rows[pattern])  # all entries, in another order
     for sort, new in labels.items():
         nodes = Pattern("i" if sort == "node" else f"i:{sort}")
         # Features of lone nodes follow the relabelling.

@@ -61,6 +61,7 @@ def _random_sets(
         )
     n = counts[face.letters[0].sort]
     is_in = torch.rand(max(1, n), n, generator=generator) < density  # (sets, nodes)
+    # sets with fewer nodes than letters are no faces
     is_in = is_in[is_in.sum(1) >= len(face.letters)]
     different = list(dict.fromkeys(map(tuple, is_in.tolist())))
     sets = torch.tensor(different, dtype=torch.bool).view(len(different), n)

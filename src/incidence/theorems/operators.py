@@ -40,7 +40,7 @@ def nine_operators() -> dict[str, tuple[str, ...]]:
     table = {name: ["-", "-"] for name in names.values()}
     for operation in EquivariantMap("i, {i j} -> i, {i j}").operations:
         m, n = operation.source.orbit.size, operation.target.orbit.size
-        [[matched]] = operation.overlap
+        [[matched]] = operation.overlap  # one class on either side
         table[names[m, matched]][n - 1] = f"W({m}->{n})_{matched}"
     return {feature: tuple(row) for feature, row in table.items()}
 
@@ -83,5 +83,6 @@ def multiplication_rule(
     terms = {}
     for k in range(max(0, i + j - mid), min(i, j) + 1):
         constant = comb(m - k, i - k) * comb(n - k, j - k)
+        # in N
         terms[k] = Polynomial.binomial(("node",), "node", -i - j, mid - i - j + k) * constant
     return {k: value for k, value in terms.items() if value}

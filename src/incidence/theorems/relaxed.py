@@ -135,6 +135,7 @@ def _span(graphs: Structure, blocks: Iterable[tuple[int, int, Tensor]]) -> Tenso
         The vectors, shape (blocks, (nodes + edges) ** 2).
     """
     n, m = graphs.num_entries("i"), graphs.num_entries("{i j}")
+    # so that `cat` has one without blocks
     padded = [torch.zeros(0, n + m, n + m, dtype=torch.float64)]
     for t, s, x in blocks:
         padded.append(pad(x, (s * n, (1 - s) * m, t * n, (1 - t) * m))[None])
@@ -150,6 +151,7 @@ def _relaxed_outputs(graphs: Structure) -> Iterator[tuple[int, int, Tensor]]:
     incidence = graphs.with_pattern("i {i j}")
     texts = ("i", "{i j}")
     carried = [
+        # (incidences, entries)
         carry(incidence, text, "i {i j}", torch.eye(graphs.num_entries(text), dtype=torch.float64))
         for text in texts
     ]
@@ -158,6 +160,7 @@ def _relaxed_outputs(graphs: Structure) -> Iterator[tuple[int, int, Tensor]]:
         operator = layer.linear.operator(number, layer.relax(incidence)).to_dense()
         for source, target in product((0, 1), repeat=2):
             value = operator @ carried[source]
+            # The only candidate; whether it is one shows in what it gives back.
             matrix = torch.linalg.pinv(carried[target]) @ value
             if torch.allclose(carried[target] @ matrix, value, atol=1e-9):
                 yield target, source, matrix

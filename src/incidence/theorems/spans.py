@@ -43,7 +43,7 @@ def rank(vectors: Tensor) -> int:
 def is_within(vectors: Tensor, span: Tensor) -> Tensor:
     """Return which rows lie in the span of the rows of another matrix; shape (rows,)."""
     frame = basis(span)
-    left: Tensor = vectors - vectors @ frame.T @ frame
+    left: Tensor = vectors - vectors @ frame.T @ frame  # what is orthogonal to the span
     is_in: Tensor = left.norm(dim=1) <= 1e-7 * vectors.norm(dim=1).clamp(min=1)
     return is_in
 
@@ -87,4 +87,5 @@ def recovered(structure: Structure, source: str, target: str, carrier: str) -> i
 
     wanted = (_carried(structure, target, carrier) @ operators(source, target)).flatten(1)
     there = (operators(carrier, carrier) @ _carried(structure, source, carrier)).flatten(1)
+    # dim(A and B) = dim A + dim B - dim(A + B)
     return rank(wanted) + rank(there) - rank(torch.cat([wanted, there]))

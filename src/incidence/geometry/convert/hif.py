@@ -228,7 +228,7 @@ def read_hif(path: Any, pattern: str | None = None) -> Example:
                 f"{path} has weights or numbers for incidences, for which faces have no place."
                 f" {hint}."
             )
-        empty = torch.bincount(pairs[1], minlength=len(edges)) == 0
+        empty = torch.bincount(pairs[1], minlength=len(edges)) == 0  # (edges,)
         if bool(empty.any()):
             name = list(edges)[int(empty.nonzero()[0])]
             raise IncidenceError(
@@ -337,7 +337,7 @@ def _values(
                 f"{path}: number {number} of the {what} has other numbers than the rest, which have"
                 f" {shown(names)}."
             )
-    kind = getattr(torch, str(types.get(what)), None)
+    kind = getattr(torch, str(types.get(what)), None)  # as `write_hif` wrote it
     rows = [[value for name in names for value in row[name]] for row in numbers]
     try:
         values = torch.tensor(rows, dtype=kind if isinstance(kind, torch.dtype) else None)

@@ -144,7 +144,7 @@ def _example(
     y: Any = None
     if target != NO_TARGET and data.get("y") is not None:
         y = as_numbers(data.y, "from_pyg", "y")
-    where = text if target == OF_EDGES else target
+    where = text if target == OF_EDGES else target  # now that the pattern is known
     if data.get("edge_index") is not None:
         _assert_edges(pattern, text)
         keys = ["edge_attr", *(key for key, t in tensor_of.items() if Pattern(t) == pattern)]

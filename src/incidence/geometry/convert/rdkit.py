@@ -91,7 +91,7 @@ def plain(molecule: Any) -> Example:
                 f" {', '.join(_ORDERS)}."
             )
         bonds.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), _ORDERS[kind]))
-    rows = torch.tensor(bonds, dtype=torch.long).view(-1, 3)
+    rows = torch.tensor(bonds, dtype=torch.long).view(-1, 3)  # two atoms and an order
     features = {"i": torch.tensor(atoms, dtype=torch.long).view(-1, 4), "{i j}": rows[:, 2:]}
     if molecule.GetNumConformers():
         positions = molecule.GetConformer().GetPositions()

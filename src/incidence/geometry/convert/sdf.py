@@ -215,7 +215,7 @@ def write_sdf(molecules: Iterable[Molecule | Example], path: Any) -> None:
     for number, one in enumerate(molecules, 1):
         if not isinstance(one, Molecule):
             one = Molecule("", to_rdkit(as_example(one, "write_sdf").replace(target=None)))
-        mol = chem.Mol(one.mol)
+        mol = chem.Mol(one.mol)  # properties of the caller's molecule stay
         if not mol.GetNumConformers():
             mol.AddConformer(chem.Conformer(mol.GetNumAtoms()))  # RDKit would draw the molecule
         if abs(mol.GetConformer().GetPositions()).max(initial=0) > _LARGEST:

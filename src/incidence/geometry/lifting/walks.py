@@ -68,7 +68,7 @@ def khop(
     k = as_integer("khop", "k", k, 1)
     pattern, sort, graph = read_edges(structure, edges, "khop", directed=True)
     steps = _reach(graph, k, Bound("khop", limit, "Lower k"))
-    pairs = torch.cat(steps[-1:] if exact else steps, dim=1)
+    pairs = torch.cat(steps[-1:] if exact else steps, dim=1)  # (2, pairs)
     name = name or f"hop{k}"
     if is_directed(pattern):
         return attach(structure, {named(name, face_text(2, sort, "()")): pairs})
