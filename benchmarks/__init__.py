@@ -8,6 +8,7 @@ folder.
 ./run bench ratings [SET ...] --folder DATA    ratings, beside damped means
 ./run bench links [SET ...] --folder DATA      links, beside scores that learn nothing
 ./run bench distributed                        one structure over 1, 2 and 4 processes
+./run bench parts                              how many nodes its parts share, dealt out in six ways
 ./run bench shards --folder DATA              many structures: lifts written to shards, and read
 ./run bench results                            the page docs/results.md, of all results
 ./run bench bars FILE --folder DATA            the figures that have a goal for steps and products
@@ -31,6 +32,7 @@ MEASURES = (
     "scale",
     "algebra",
     "distributed",
+    "parts",
     "results",
     "shards",
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from incidence.distributed.assembling import assemble
 from incidence.distributed.blocks import run_blocks
 from incidence.distributed.part import Part, gather, rows
+from incidence.distributed.part_files import load, save
 from incidence.distributed.processes import TorchWorld
 from incidence.distributed.splitting import split
 from incidence.distributed.training import sum_gradients
@@ -18,8 +19,10 @@ __all__ = [
     "TorchWorld",
     "assemble",
     "gather",
+    "load",
     "rows",
     "run_blocks",
+    "save",
     "split",
     "sum_gradients",
 ]

@@ -6,6 +6,7 @@ one node set stay together.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +18,34 @@ from incidence.errors import MissingExtraError, need
 from incidence.structure.arrange import arranged
 from incidence.structure.data import StructureData
 
-__all__ = ["Assignment", "assignment_by_parts", "best_assignment", "num_shared"]
+__all__ = [
+    "Assignment",
+    "NodeAssignment",
+    "assignment_by_parts",
+    "best_assignment",
+    "block_assignments",
+    "node_sets",
+    "num_shared",
+]
+
+
+class Assignment(ABC):
+    """Where everything goes.
+
+    Attributes:
+        parts: The process of every node, shape (nodes of all sorts,).
+    """
+
+    parts: Tensor
+
+    @abstractmethod
+    def of_sets(self, nodes: Tensor) -> Tensor:
+        """Return the process of entries, from their nodes, shape (entries, nodes)."""
 
 
 @dataclass(frozen=True)
-class Assignment:
-    """Where everything goes.
+class NodeAssignment(Assignment):
+    """Entries go with one of their nodes.
 
     Attributes:
         parts: The process of every node, shape (nodes of all sorts,).
@@ -63,14 +86,26 @@ def best_assignment(structure: StructureData, num_parts: int) -> Assignment:
     sets, num_nodes = node_sets(structure), structure.total_nodes
     everything = torch.arange(num_nodes)
     if num_parts == 1:
-        return Assignment(torch.zeros(num_nodes, dtype=torch.long), everything)
+        return NodeAssignment(torch.zeros(num_nodes, dtype=torch.long), everything)
+    candidates = block_assignments(structure, num_parts)
+    by_degree = candidates[-1].first
+    candidates.append(NodeAssignment((everything * 2654435761 >> 16) % num_parts, by_degree))
+    return min(candidates, key=lambda option: num_shared(sets, option, num_parts))
+
+
+def block_assignments(structure: StructureData, num_parts: int) -> list[NodeAssignment]:
+    """Return blocks of an order that keeps neighbours together.
+
+    Entries go with their first node in it, and in the second assignment with their node of lowest
+    degree.
+    """
+    sets, num_nodes = node_sets(structure), structure.total_nodes
     places = _order_places(sets, num_nodes)  # the place of every node
     degrees = _degrees(sets, num_nodes)
-    by_degree = torch.empty_like(everything)
-    by_degree[torch.from_numpy(np.lexsort((places.numpy(), degrees.numpy())))] = everything
-    candidates = [_blocks(sets, places, first, num_parts) for first in (places, by_degree)]
-    candidates.append(Assignment((everything * 2654435761 >> 16) % num_parts, by_degree))
-    return min(candidates, key=lambda option: num_shared(sets, option, num_parts))
+    by_degree = torch.empty_like(places)
+    order = torch.from_numpy(np.lexsort((places.numpy(), degrees.numpy())))
+    by_degree[order] = torch.arange(num_nodes)
+    return [_blocks(sets, places, first, num_parts) for first in (places, by_degree)]
 
 
 def assignment_by_parts(structure: StructureData, parts: Tensor) -> Assignment:
@@ -78,7 +113,7 @@ def assignment_by_parts(structure: StructureData, parts: Tensor) -> Assignment:
     degrees = _degrees(node_sets(structure), structure.total_nodes)
     first = torch.empty_like(parts)
     first[degrees.argsort(stable=True)] = torch.arange(len(parts))
-    return Assignment(parts, first)
+    return NodeAssignment(parts, first)
 
 
 def num_shared(sets: list[Tensor], assignment: Assignment, num_parts: int) -> int:
@@ -100,17 +135,17 @@ def _degrees(sets: list[Tensor], num_nodes: int) -> Tensor:
     return degrees
 
 
-def _blocks(sets: list[Tensor], places: Tensor, first: Tensor, num_parts: int) -> Assignment:
+def _blocks(sets: list[Tensor], places: Tensor, first: Tensor, num_parts: int) -> NodeAssignment:
     """Return blocks of an order with about as many entries each."""
     loads = torch.ones(len(places), dtype=torch.long)  # by node: itself, and entries that follow it
-    whole = Assignment(places, first)
+    whole = NodeAssignment(places, first)
     for nodes in sets:
         loads += torch.bincount(whole._chosen(nodes), minlength=len(places))
     in_order = torch.empty_like(loads)
     in_order[places] = loads
     before = in_order.cumsum(0) - in_order
     of_places = before * num_parts // max(int(in_order.sum()), 1)
-    return Assignment(of_places[places], first)
+    return NodeAssignment(of_places[places], first)
 
 
 def _order_places(sets: list[Tensor], num_nodes: int) -> Tensor:

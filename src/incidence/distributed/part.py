@@ -64,6 +64,22 @@ class Part(Structure):
         made._whole_rows, made._whole_counts = self._whole_rows, self._whole_counts
         return made
 
+    @classmethod
+    def _of_checked(
+        cls,
+        local: Structure,
+        world: World,
+        nodes: dict[str, Tensor],
+        held: dict[str, Tensor],
+        whole_rows: dict[Pattern, Tensor],
+        whole_counts: dict[str | Pattern, int],
+    ) -> Part:
+        """Return the part whose entries are those of a structure with the nodes of the part."""
+        made = _blank(local._node_ptr, local._index, local._entry_ptr)
+        made.world, made.nodes, made._held = world, nodes, held
+        made._whole_rows, made._whole_counts = whole_rows, whole_counts
+        return made
+
     def bring(self, x: Tensor, text: str | Pattern) -> Tensor:
         """Return the features of the entries here, which other processes may have read.
 
@@ -201,10 +217,8 @@ def make_part(
     local = {p: _renumbered(p, parts, nodes) for p, parts in index.items()}
     ptr = {sort: torch.searchsorted(nodes[sort], node_ptr[sort]) for sort in nodes}
     made = _blank(ptr, local, entry_ptr)
-    made.world, made.nodes = world, nodes
-    made._held = {sort: torch.searchsorted(nodes[sort], held[sort]) for sort in nodes}
-    made._whole_rows, made._whole_counts = whole_rows, whole_counts
-    return made
+    places = {sort: torch.searchsorted(nodes[sort], held[sort]) for sort in nodes}
+    return Part._of_checked(made, world, nodes, places, whole_rows, whole_counts)
 
 
 def _renumbered(

@@ -12,6 +12,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.distributed.agreement import agreed, assert_same
 from incidence.distributed.ordering import Assignment, assignment_by_parts, best_assignment
 from incidence.distributed.part import Part, make_part, rows
+from incidence.distributed.partitioning import partitioned
 from incidence.distributed.processes import DEFAULT_TIMEOUT, as_world
 from incidence.errors import IncidenceError
 from incidence.structure import Example, Structure
@@ -26,7 +27,7 @@ S = TypeVar("S", Structure, Example)
 
 def split(
     structure: S,
-    parts: Tensor | Mapping[str, Tensor] | None = None,
+    parts: Tensor | Mapping[str, Tensor] | str | None = None,
     timeout: float = DEFAULT_TIMEOUT,
     world: World | None = None,
 ) -> S:
@@ -40,8 +41,9 @@ def split(
         structure: The same structure, batch of structures, or example with features and targets, on
             all processes.
         parts: The process of every node, shape (nodes,), or a dict by sort. An entry goes with its
-            node of lowest degree. If not given, nodes go by blocks of a reverse Cuthill-McKee
-            order, or as keeps the number of shared nodes low.
+            node of lowest degree. Or `"mtkahypar"`, a library that searches for parts that share
+            few nodes. If not given, nodes go by blocks of a reverse Cuthill-McKee order, or as
+            keeps the number of shared nodes low.
         timeout: The seconds after which a process stops waiting for the others.
         world: The processes; those of `torch.distributed` if not given.
 
@@ -62,8 +64,13 @@ def split(
         )
     processes = as_world(world, timeout)
     assert_same(processes, "the structure", *_described(structure))
+    is_by_name = isinstance(parts, str)
+    assert_same(processes, "parts=", parts if is_by_name else parts is None)
+    assignment: Assignment
     if parts is None:
         assignment = best_assignment(structure, processes.size)
+    elif is_by_name and parts == "mtkahypar":
+        assignment = partitioned(structure, processes)
     else:
         given = agreed(processes, lambda: _as_parts(parts, structure, processes.size))
         assert_same(processes, "parts=", given)
@@ -95,6 +102,8 @@ def _described(structure: Structure) -> list[Any]:
 
 def _as_parts(parts: Any, structure: Structure, size: int) -> Tensor:
     """Return the process of every node of all sorts, checked."""
+    if isinstance(parts, str):
+        raise IncidenceError(f'parts= is the process of every node, or "mtkahypar"; got {parts!r}.')
     by_sort = parts if isinstance(parts, Mapping) else {"node": parts}
     given = []
     for sort in sorted(structure.counts):

@@ -29,6 +29,7 @@ __all__ = [
     "array_header",
     "arrays_of",
     "parts_from",
+    "plain_arrays",
     "read_archive",
     "read_arrays",
     "tensor_arrays",
@@ -42,7 +43,21 @@ Arrays = Mapping[str, Any]
 
 
 def arrays_of(structure: StructureData) -> dict[str, Any]:
-    """Return a structure as plain arrays, each with a key that says what it is."""
+    """Return a structure as plain arrays, each with a key that says what it is.
+
+    Raises:
+        IncidenceError: It is a part of a structure.
+    """
+    if structure.world is not None:
+        raise IncidenceError(
+            "a part of a structure is written with those of the other processes: use"
+            " inc.distributed.save(part, folder)."
+        )
+    return plain_arrays(structure)
+
+
+def plain_arrays(structure: StructureData) -> dict[str, Any]:
+    """Return the index of a structure as plain arrays, also that of a part."""
     arrays: dict[str, Any] = {}
     for sort, ptr in structure._node_ptr.items():
         arrays[f"nodes/{sort}"] = ptr.cpu().numpy()
