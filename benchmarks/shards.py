@@ -79,7 +79,7 @@ def main(words: Sequence[str] = ()) -> int:
 def _measure(options: Any, lift: str, path: Path) -> None:
     data = load_zinc("zinc", options.folder)
     data = replace(data, examples=Repeated(data.examples, options.times), splits=())
-    preparation = Preparation("zinc", {}, lift, {}, inc.__version__)
+    preparation = Preparation("zinc", {}, lift, {}, None, inc.__version__)
     num_shards = 4 * options.times
     folder, _ = _timed(lambda: start_folder(path, data, preparation, num_shards))
 

@@ -4,7 +4,6 @@ missing, damaged, or from another preparation.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import pickle
 import tracemalloc
@@ -17,38 +16,14 @@ import pytest
 import torch
 
 import incidence as inc
-from incidence.data import DataSet
 from incidence.data.lifts import lift_all
 from incidence.data.loading import load_whole
-from incidence.data.prepared import Preparation, preparation_of, prepare_shard, start_folder
+from incidence.data.prepared import preparation_of, prepare_shard, start_folder
 from incidence.data.shards import ShardedExamples, ShardFolder
 from incidence.errors import IncidenceError
 from incidence.structure import Example
 from incidence.testing import random_structure
-
-RINGS = Preparation("graphs", {"target": None}, "rings", {"max_size": 6}, "1")
-PLAIN = RINGS._replace(lift="none", lift_options={})
-
-
-def ring(nodes: int, target: Any) -> Example:
-    edges = torch.stack([torch.arange(nodes), (torch.arange(nodes) + 1) % nodes])
-    features = {"i": torch.rand(nodes, 3), "{i j}": torch.rand(nodes, 2)}
-    return Example(inc.Structure(nodes, {"{i j}": edges}), features, target).canonical()
-
-
-def graphs(count: int = 10) -> DataSet:
-    """Rings, some of which are larger than the lift adds."""
-    torch.manual_seed(0)
-    return load_whole([ring(3 + k % 6, torch.tensor([k / 2])) for k in range(count)])
-
-
-def written(
-    path: Path, data: DataSet, shards: int = 3, preparation: Preparation = RINGS
-) -> ShardFolder:
-    folder = start_folder(path, data, preparation, shards)
-    for number in range(1, shards + 1):
-        prepare_shard(folder, data, preparation, number)
-    return folder
+from tests.data.small_shards import PLAIN, RINGS, change, graphs, ring, written
 
 
 @pytest.fixture
@@ -245,13 +220,7 @@ def test_nodes_that_an_example_has_not_are_refused(folder, monkeypatch):
     ids=lambda value: next(iter(value), "") if isinstance(value, dict) else "",
 )
 def test_arrays_that_were_changed_with_their_checksum_are_refused(folder, arrays, match):
-    file, receipt = folder.file(1), folder.file(1).with_suffix(".json")
-    with np.load(file) as before:
-        np.savez(file, **{**before, **arrays})
-    values = json.loads(receipt.read_text())
-    checksum = hashlib.blake2b(file.read_bytes(), digest_size=16).hexdigest()
-    changes = {"bytes": file.stat().st_size, "checksum": checksum}
-    receipt.write_text(json.dumps({**values, **changes}))
+    change(folder, 1, arrays)
     with pytest.raises(IncidenceError, match=match):
         inc.collate(load_whole(folder.path).examples[:3])
 
@@ -302,7 +271,7 @@ def test_there_are_not_more_shards_than_examples(tmp_path):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"format": 9}, "has format 9, and this version of the library reads format 1"),
+        ({"format": 9}, "has format 9, and this version of the library reads format 2"),
         ({"shards": None}, "is damaged: .* Prepare the data again"),
         ({"task": {}}, "is damaged: .* Prepare the data again"),
     ],

@@ -7,7 +7,7 @@ process that prepares a shard writes the same manifest, or is refused.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import lru_cache
 from hashlib import blake2b
@@ -23,12 +23,13 @@ from incidence.data.shards import ShardedExamples, ShardFolder, digest_of, write
 from incidence.errors import IncidenceError, shown
 from incidence.files import regular_file, whole_file
 from incidence.limits import parse_json
+from incidence.structure.structure import Structure
 
 __all__ = ["MANIFEST", "Preparation", "is_prepared", "load_prepared", "preparation_of"]
 __all__ += ["prepare_shard", "start_folder"]
 
 MANIFEST = "manifest.json"
-_FORMAT = 1  # number of the format of folders
+_FORMAT = 2  # number of the format of folders
 _WHAT = "manifest of a prepared data set"
 _PLAIN = ("name", "reader", "about", "metric", "has_drawn_parts", "has_drawn_validation")
 
@@ -41,6 +42,7 @@ class Preparation(NamedTuple):
         options: The options of `inc.data.load` that it was read with.
         lift: The name of the lift.
         lift_options: The options of the lift.
+        plans: The model whose plans are stored with the examples; None without plans.
         version: The version of the library.
     """
 
@@ -48,6 +50,7 @@ class Preparation(NamedTuple):
     options: Mapping[str, Any]
     lift: str
     lift_options: Mapping[str, Any]
+    plans: str | None
     version: str
 
     @staticmethod
@@ -133,6 +136,7 @@ _IN_WORDS = {
     "shards": "number of shards",
     "examples": "number of examples",
     "lift_options": "options of the lift",
+    "plans": "model whose plans are stored",
 }
 
 
@@ -150,7 +154,11 @@ def _assert_same(file: Path, ours: Mapping[str, Any]) -> None:
 
 
 def prepare_shard(
-    folder: ShardFolder, data: DataSet, preparation: Preparation, number: int
+    folder: ShardFolder,
+    data: DataSet,
+    preparation: Preparation,
+    number: int,
+    make_plans: Callable[[Structure], object] | None = None,
 ) -> None:
     """Lift the examples of one shard, and write them, whole or not at all.
 
@@ -159,10 +167,12 @@ def prepare_shard(
         data: The data set before the lift.
         preparation: The lift.
         number: The number of the shard, from 1.
+        make_plans: Caches the plans on a structure that are stored; None to store none.
     """
     start, stop = folder.starts[number - 1 : number + 1].tolist()
     examples = list(data.examples[start:stop])
-    write_shard(folder, number, lift_all(examples, preparation.lift, **preparation.lift_options))
+    lifted = lift_all(examples, preparation.lift, **preparation.lift_options)
+    write_shard(folder, number, lifted, make_plans)
 
 
 def preparation_of(data: DataSet) -> Preparation | None:

@@ -137,6 +137,9 @@ class MapLayout:
     outputs: tuple[TensorLayout, ...]
     partners: tuple[tuple[OrbitRef, OrbitRef], ...]
 
+    def __repr__(self) -> str:
+        return f"MapLayout({self.map!r})"
+
     def __reduce__(self) -> tuple[Callable[..., MapLayout], tuple[EquivariantMap]]:
         """Return the map: `layout_of` gives every process its one layout of a map."""
         return layout_of, (self.map,)

@@ -124,6 +124,11 @@ class Plan(Batchable):
         )
         return replace(self, traffic=Traffic(tuple(forward), tuple(backward)))
 
+    def fits(self, structure: StructureData) -> bool:
+        """Return whether it is for as many entries as a structure has."""
+        lengths = np.stack([structure._lengths_of(p) for p in self.layout.patterns])
+        return np.array_equal(self.num_entries, lengths)
+
     def spaces(self) -> list[Array]:
         """Return the spaces of a plan.
 

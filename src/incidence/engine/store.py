@@ -29,7 +29,21 @@ from incidence.structure.ragged import are_short, spans, starts_of
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Batchable", "Listed", "PlanStore", "cached_plan"]
+__all__ = ["Batchable", "Listed", "PlanParts", "PlanStore", "cached_plan"]
+
+
+class PlanParts(NamedTuple):
+    """The numbers of a plan, one structure after the other, as files store them.
+
+    Attributes:
+        sizes: How many things of every kind each structure has, (structures, kinds).
+        values: All numbers. A number counts from the first thing of its kind in its structure.
+        kinds: The kind of what each number counts; the kind after all others if it stays.
+    """
+
+    sizes: Array
+    values: Array
+    kinds: Array
 
 
 class Listed(NamedTuple):
@@ -67,6 +81,13 @@ class Batchable(ABC):
     def is_batchable(self) -> bool:
         """Whether the lists of a batch are those of its structures, moved."""
         return True
+
+    def fits(self, structure: StructureData) -> bool:
+        """Return whether it is for as many entries as a structure has.
+
+        Plans that cannot say so are not stored in files.
+        """
+        return False
 
     @abstractmethod
     def spaces(self) -> list[Array]:
@@ -119,23 +140,76 @@ class PlanStore(Generic[P]):
     """
 
     def __init__(self, plans: Sequence[P]) -> None:
-        self._first = plans[0]
-        by_plan = [np.concatenate(plan.spaces()) for plan in plans]  # (kinds, structures) each
-        self._num_kinds = [len(space) for space in plans[0].spaces()]
+        self._set_pieces(plans[0])
+        values, counted = zip(*(plan.numbers for plan in plans), strict=True)
+        self._set_numbers(values, counted)
+        tables = []
+        for plan, offset in zip(plans, starts_of(self._lengths).tolist(), strict=True):
+            full = self._with_end(np.concatenate(plan.spaces()))  # (kinds, structures)
+            lengths = full.take(self._pieces, axis=0)
+            places = offset + starts_of(lengths.ravel()).reshape(lengths.shape)
+            tables.append((full, self._starts(full), places))
+        self._set_tables(*(np.concatenate(parts, axis=1) for parts in zip(*tables, strict=True)))
+
+    @classmethod
+    def of_parts(cls, like: P, parts: PlanParts) -> Self:
+        """Return the store of structures whose numbers come one structure after the other.
+
+        Args:
+            like: A plan with the same program.
+            parts: The numbers.
+        """
+        self = cls.__new__(cls)
+        self._set_pieces(like)
+        self._set_numbers([parts.values], [parts.kinds])
+        full = self._with_end(parts.sizes.T)
+        lengths = full.take(self._pieces, axis=0).T  # (structures, pieces)
+        places = starts_of(lengths.ravel()).reshape(lengths.shape).T
+        self._set_tables(full, np.zeros_like(full), places)
+        return self
+
+    def parts(self) -> PlanParts:
+        """Return the numbers of all structures, one structure after the other."""
+        lengths = self._sizes[:, :-1].take(self._pieces, axis=0).T  # (structures, pieces)
+        at = spans(self._places[:, :-1].T.ravel(), lengths.ravel())
+        owner = np.arange(len(lengths)).repeat(lengths.sum(axis=1))
+        kinds = self._counted[at]
+        values = self._values[at] - self._origins[kinds, owner]
+        return PlanParts(self._sizes[:-2, :-1].T, values, kinds)
+
+    def lengths(self, sizes: Array) -> Array:
+        """Return how many numbers every structure has, from the sizes that `parts` returns."""
+        own = self._pieces[self._pieces != self._end]
+        total: Array = sizes.take(own, axis=1).sum(axis=1)
+        return total
+
+    @property
+    def first(self) -> P:
+        """A plan with the program of all."""
+        return self._first
+
+    @property
+    def form(self) -> str:
+        """What two stores have in common whose parts can be put together."""
+        return f"{self._num_kinds} {self._list_pieces} {self._first.program}"
+
+    def _set_pieces(self, first: P) -> None:
+        """Note the kinds of things, and of which of them every list has numbers."""
+        self._first = first
+        self._num_kinds = [len(space) for space in first.spaces()]
         first_kinds = starts_of(np.array(self._num_kinds))
         # for every kind the first kind of its space
         self._space_of = np.repeat(first_kinds, self._num_kinds)
         # Two kinds more: what numbers that stay count, which no structure has, and ends, of which
         # the closing structure has one.
         self._end = len(self._space_of) + 1
-        lists = plans[0].lists()
+        lists = first.lists()
         self._list_pieces = [self._kinds_of(listed, first_kinds) for listed in lists]
         self._pieces = np.array([kind for kinds in self._list_pieces for kind in kinds], dtype=int)
         # an end is the start of one structure more, of the last kind
         last_kinds = first_kinds + np.array(self._num_kinds) - 1
         ends = [last_kinds[listed.counts] for listed in lists if listed.has_end]
-        self._set_numbers(plans, np.array(ends, dtype=np.int64))
-        self._set_tables(by_plan, len(ends))
+        self._ends = np.array(ends, dtype=np.int64)
 
     def _kinds_of(self, listed: Listed, first_kinds: Array) -> list[int]:
         """Return the kinds of which a list has a number for each, and the end."""
@@ -143,32 +217,25 @@ class PlanStore(Generic[P]):
         kinds = list(range(first, first + self._num_kinds[listed.space]))
         return [*kinds, self._end] if listed.has_end else kinds
 
-    def _set_numbers(self, plans: Sequence[P], ends: Array) -> None:
+    def _set_numbers(self, values: Sequence[Array], counted: Sequence[Array]) -> None:
         """Put the numbers of all plans one after the other, and the ends after them."""
-        values, counted = zip(*(plan.numbers for plan in plans), strict=True)
-        self._values = np.concatenate([*values, np.zeros_like(ends)])
-        self._counted = np.concatenate([*counted, ends])
+        self._values = np.concatenate([*values, np.zeros_like(self._ends)])
+        self._counted = np.concatenate([*counted, self._ends])
         self._lengths = np.array([len(own) for own in values])
         if are_short(int(self._values.max(initial=0)), len(self._values)):
             self._values = self._values.astype(np.int32)
 
-    def _set_tables(self, by_plan: Sequence[Array], num_ends: int) -> None:
+    def _with_end(self, sizes: Array) -> Array:
+        """Return how many things of every kind each structure has, with the two further kinds."""
+        return np.pad(sizes, [(0, 2), (0, 0)])
+
+    def _set_tables(self, sizes: Array, origins: Array, places: Array) -> None:
         """Note how many things every structure has, and where its pieces are.
 
         Each table has a column for every structure, and one for the closing structure.
         """
-        none = np.zeros((2, 1), dtype=np.int64)
-        tables = []
-        for sizes, offset in zip(by_plan, starts_of(self._lengths).tolist(), strict=True):
-            full = np.concatenate([sizes, none.repeat(sizes.shape[1], axis=1)])
-            lengths = full.take(self._pieces, axis=0)
-            places = offset + starts_of(lengths.ravel()).reshape(lengths.shape)
-            tables.append((full, self._starts(full), places))
-        sizes, origins, places = (
-            np.concatenate(parts, axis=1) for parts in zip(*tables, strict=True)
-        )
         closing = np.zeros(len(self._pieces), dtype=np.int64)
-        closing[self._pieces == self._end] = self._lengths.sum() + np.arange(num_ends)
+        closing[self._pieces == self._end] = self._lengths.sum() + np.arange(len(self._ends))
         self._sizes, self._origins = (np.pad(table, [(0, 0), (0, 1)]) for table in (sizes, origins))
         self._sizes[self._end, -1] = 1
         self._places = np.column_stack([places, closing])
@@ -254,6 +321,9 @@ def _put_together(
     origin = structure._origin
     if origin is None or not _has_plan(structure, kind, key):
         return None
+    if origin.stored is not None:
+        stored: P | None = origin.stored.plan(structure, kind, key, build)
+        return stored
     try:
         plans = [cached_plan(source, kind, key, build) for source in origin.sources]
     except TooLargeError:
@@ -279,5 +349,7 @@ def _has_plan(structure: StructureData, kind: type[P], key: Hashable) -> bool:
         return True
     if origin is None:
         return False
+    if origin.stored is not None:
+        return bool(origin.stored.has(kind, key))
     is_packed = origin.numbers is not None
     return is_packed or all(_has_plan(source, kind, key) for source in origin.sources)

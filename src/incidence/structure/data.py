@@ -59,10 +59,12 @@ class Origin:
         sources: The structures or batches that were put side by side; or a store, which is one
             batch of all structures of a data set.
         numbers: The numbers of the structures in the store; None if all of the sources were taken.
+        stored: What has the plans in files, if they were stored there; there are no sources then.
     """
 
     sources: Sequence[StructureData]
     numbers: range | Array | None = None
+    stored: Any = None
 
 
 class StructureData:

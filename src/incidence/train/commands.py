@@ -218,6 +218,11 @@ def prepare_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--shards", type=int, metavar="N", help="write N shards, one after the other (default 1)"
     )
+    command.add_argument(
+        "--no-plans",
+        action="store_true",
+        help="store no plans of the model: smaller shards, and training builds the plans",
+    )
     _add_options(command, ("data", "model"), _USUAL["prepare"], names=_READING)
     command.set_defaults(run=_prepare)
 
@@ -446,7 +451,14 @@ def _prepare(arguments: argparse.Namespace) -> str:
     print(f"Preparing {config.data}", file=sys.stderr, flush=True)
     with loading("preparing data"):
         from incidence.train.shards import prepare_shards
-    made = prepare_shards(config, Path(arguments.out), count, number, is_shown=True)
+    made = prepare_shards(
+        config,
+        Path(arguments.out),
+        count,
+        number,
+        is_shown=True,
+        with_plans=not arguments.no_plans,
+    )
     return made.describe()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -23,11 +23,12 @@ from incidence.data.shards import ShardedExamples
 from incidence.data.splitting import sizes_of
 from incidence.data.tables import listed
 from incidence.errors import IncidenceError
-from incidence.models import Predictor, find_preset, read_channels, settings_of
+from incidence.models import IncidenceNet, Predictor, find_preset, make, read_channels, settings_of
 from incidence.models.presets import is_position
 from incidence.structure.collate import collate
 from incidence.structure.example import Example
 from incidence.structure.storage import arrays_of
+from incidence.structure.structure import Structure
 from incidence.train.batches import Batches, Order, training_batches
 from incidence.train.config import RECIPES, Config, read_options
 from incidence.train.inputs import load_options, with_targets_of_model
@@ -187,10 +188,24 @@ def reading_options(config: Config) -> dict[str, Any]:
     return options
 
 
-def lift_for(config: Config) -> tuple[DataSet, Preparation]:
-    """Return the data of a config before the lift, without drawn parts, and how to prepare it.
+class PreparationJob(NamedTuple):
+    """What is to be prepared.
 
-    The lift is the one that training with these options would take.
+    Attributes:
+        data: The data before the lift, without drawn parts.
+        preparation: How to prepare it.
+        make_plans: Caches the plans of the model on a structure; None if no plans are stored.
+    """
+
+    data: DataSet
+    preparation: Preparation
+    make_plans: Callable[[Structure], object] | None
+
+
+def lift_for(config: Config, with_plans: bool = True) -> PreparationJob:
+    """Return the data of a config before the lift, and how to prepare it.
+
+    The lift, and the model whose plans are stored, are those of training with these options.
 
     Raises:
         IncidenceError: The data cannot be loaded, does not fit the options, or is prepared.
@@ -203,10 +218,23 @@ def lift_for(config: Config) -> tuple[DataSet, Preparation]:
     whole = _with_parts(data, config)
     _assert_learnable(whole, config)
     recipe = _recipe(whole, whole.split(config.split), config)
-    lift = _lift(config.with_recipe(recipe.options), whole)
+    filled = config.with_recipe(recipe.options)
+    lift = _lift(filled, whole)
     source = _absolute_paths(config, False).get("data", config.data)
     reading = reading_options(config)
-    return data, Preparation(source, reading, lift.name, lift.options, incidence.__version__)
+    plans = filled.model if with_plans else None
+    made = Preparation(source, reading, lift.name, lift.options, plans, incidence.__version__)
+    return PreparationJob(data, made, _network(filled, whole, lift).plan if with_plans else None)
+
+
+def _network(config: Config, data: DataSet, lift: Lift) -> IncidenceNet:
+    """Return the network that training would begin with."""
+    [example] = lift_all(list(data.examples[:1]), lift.name, **lift.options)
+    model = config.model or ""
+    channels = read_channels(model, {key: x.shape[1] for key, x in example.features.items()})
+    settings = settings_of(model, config.settings())
+    with torch.device("meta"):  # no weights: plans need none
+        return make(model, channels, data.task.out_channels, data.task.at, **settings)
 
 
 def prepare(

@@ -54,6 +54,7 @@ def prepare_shards(
     num_shards: int = 1,
     number: int | None = None,
     is_shown: bool = False,
+    with_plans: bool = True,
 ) -> PreparedShards:
     """Read a data set, and write one of its shards, or all of them.
 
@@ -65,18 +66,19 @@ def prepare_shards(
         num_shards: The number of shards.
         number: The only shard to write, from 1.
         is_shown: Whether to print progress.
+        with_plans: Whether to store the plans of the model, so that training need not build them.
 
     Raises:
         IncidenceError: The data cannot be prepared, or the folder is for something else.
     """
     started = time.monotonic()
-    data, preparation = lift_for(config)
+    data, preparation, make_plans = lift_for(config, with_plans)
     folder = start_folder(path, data, preparation, num_shards)
     read, count = time.monotonic(), 0
     for one in range(1, num_shards + 1) if number is None else [number]:
         if number is None and folder.is_complete(one):
             continue
-        prepare_shard(folder, data, preparation, one)
+        prepare_shard(folder, data, preparation, one, make_plans)
         count += int(folder.starts[one] - folder.starts[one - 1])
         if is_shown:
             print(f"shard {one} of {num_shards}: {folder.file(one)}", file=sys.stderr, flush=True)

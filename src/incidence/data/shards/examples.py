@@ -13,6 +13,7 @@ from torch import Tensor
 from incidence.data.shards.folder import ShardFolder
 from incidence.data.shards.gathering import Gathering
 from incidence.data.shards.reading import Shard
+from incidence.engine.store import PlanStore
 from incidence.structure.collate import collate, register_reader
 from incidence.structure.data import Array
 from incidence.structure.example import Example
@@ -35,13 +36,14 @@ class ShardedExamples(Sequence[Example]):
         self._rows = np.arange(folder.num_examples) if rows is None else rows
         self._open: OrderedDict[int, Shard] = OrderedDict()
         self._checked = set[int]()
+        self._stores = dict[str, PlanStore[Any] | None]()
 
     def __repr__(self) -> str:
         return f"ShardedExamples({len(self):,} examples in {self.folder.path})"
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process needs: it maps the shards anew."""
-        return {**self.__dict__, "_open": OrderedDict()}
+        return {**self.__dict__, "_open": OrderedDict(), "_stores": {}}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -73,7 +75,7 @@ class ShardedExamples(Sequence[Example]):
         places = (rows - self._starts[numbers - 1]).tolist()
         shards = {number: self._shard(number) for number in set(numbers.tolist())}
         chosen = [shards[number] for number in numbers.tolist()]
-        return Gathering(list(zip(chosen, places, strict=True))).batch()
+        return Gathering(list(zip(chosen, places, strict=True)), self._stores).batch()
 
     def __iter__(self) -> Iterator[Example]:
         return (self[k] for k in range(len(self)))
@@ -84,7 +86,7 @@ class ShardedExamples(Sequence[Example]):
 
     def _some(self, rows: Array) -> ShardedExamples:
         some = ShardedExamples(self.folder, rows)
-        some._open, some._checked = self._open, self._checked
+        some._open, some._checked, some._stores = self._open, self._checked, self._stores
         return some
 
     def _shard(self, number: int) -> Shard:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
+from incidence.data.shards.plans import StoredPlans
 from incidence.data.shards.reading import PatternIndex, Shard
+from incidence.engine.store import PlanStore
 from incidence.errors import IncidenceError
 from incidence.structure.batch import shifts_of
-from incidence.structure.data import Array
+from incidence.structure.data import Array, Origin
 from incidence.structure.example import Example, Target
 from incidence.structure.structure import Structure
 
@@ -24,12 +27,16 @@ class Gathering:
 
     Args:
         chosen: The shard and the number of every example.
+        stores: The plans of single structures that batches of one folder share.
 
     Raises:
         IncidenceError: Shards do not fit together, or have numbers that no example has.
     """
 
-    def __init__(self, chosen: Sequence[tuple[Shard, int]]) -> None:
+    def __init__(
+        self, chosen: Sequence[tuple[Shard, int]], stores: dict[str, PlanStore[Any] | None]
+    ) -> None:
+        self._stored = StoredPlans(chosen, stores)
         self.chosen, self.first = chosen, chosen[0][0]
         for shard in {id(shard): shard for shard, _ in chosen}.values():
             if shard.layout != self.first.layout:
@@ -46,7 +53,8 @@ class Gathering:
             ptr, shift = self._moved([shard.index[place].ptrs[0] for shard, _ in self.chosen])
             index[one.pattern] = self._parts(place, one, shift, int(ptr[-1]))
             entry_ptr[one.pattern] = torch.from_numpy(ptr)
-        structure = Structure._of(self.node_ptr, index, entry_ptr)
+        origin = Origin([], stored=self._stored)
+        structure = Structure._of(self.node_ptr, index, entry_ptr, origin)
         features = self._joined("features")
         try:
             return Example(structure, features, self._target(), is_batch=True)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.data.shards.folder import checksum_of
+from incidence.data.shards.plans import plans_from
 from incidence.errors import IncidenceError
 from incidence.files import regular_file
 from incidence.structure.data import Array
@@ -113,6 +114,7 @@ class Shard:
         self.features = self._rows(arrays, "feature")
         self.targets = self._rows(arrays, "target")
         self.target_kind = str(arrays["target"])
+        self.plans = plans_from(arrays)
 
     def damage(self, what: str) -> IncidenceError:
         """Return the error for a damaged file."""

@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 
 from incidence.data.shards.folder import ShardFolder, checksum_of
+from incidence.data.shards.plans import plan_arrays
 from incidence.files import whole_file
 from incidence.structure.collate import collate
 from incidence.structure.data import Array
 from incidence.structure.example import Example
 from incidence.structure.storage import write_arrays
+from incidence.structure.structure import Structure
 
 __all__ = ["write_shard"]
 
 
-def write_shard(folder: ShardFolder, number: int, examples: Sequence[Example]) -> None:
-    """Write examples to a shard, whole or not at all; a shard that is there is replaced."""
+def write_shard(
+    folder: ShardFolder,
+    number: int,
+    examples: Sequence[Example],
+    make_plans: Callable[[Structure], object] | None = None,
+) -> None:
+    """Write examples to a shard, whole or not at all; a shard that is there is replaced.
+
+    Args:
+        folder: The folder.
+        number: The number of the shard, from 1.
+        examples: Its examples.
+        make_plans: Caches plans on a structure, which are then stored; None to store none.
+    """
     batch = collate(examples)
     arrays = {**batch._arrays(), **_pointers(batch)}
+    if make_plans is not None:
+        make_plans(batch.structure)
+        arrays |= plan_arrays(batch.structure)
     file = folder.file(number)
     write_arrays(file, arrays)
     receipt = {

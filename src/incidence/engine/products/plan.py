@@ -19,10 +19,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from incidence.algebra.products import parse_product
 from incidence.engine.products.dense import DenseStep
 from incidence.engine.shared import StepBetween
 from incidence.engine.store import Batchable, Listed
-from incidence.structure.data import Array
+from incidence.structure.data import Array, StructureData, support_of
 from incidence.structure.ragged import are_short, ranges, sort_few
 
 __all__ = ["JoinPlan", "JoinStep", "RoleLists", "Step", "step_of"]
@@ -167,6 +168,8 @@ class JoinStep:
         return JoinStep(self.sources, tuple(num_rows), ptr, tuple(rows), sign, *counts, orders)
 
 
+_SOFTMAX = " over "  # in the text of a plan of `softmax`
+
 Step: TypeAlias = JoinStep | DenseStep | StepBetween
 """A step of a product; the last kind is on parts of structures."""
 
@@ -214,6 +217,14 @@ class JoinPlan(Batchable):
             number += len(step.spaces())
             rows.append(number - 1)
         return rows, firsts
+
+    def fits(self, structure: StructureData) -> bool:
+        """Return whether it is for as many entries as a structure has."""
+        if _SOFTMAX in self.text:
+            return False  # its groups are no entries of a tensor
+        supports = [support_of(structure, p) for p in parse_product(self.text).tensors]
+        lengths = np.stack([structure._lengths_of(one) for one in supports])
+        return np.array_equal(self.num_entries, lengths)
 
     def spaces(self) -> list[Array]:
         """Return the spaces of a plan: rows of every operand and of the output, and those of every
