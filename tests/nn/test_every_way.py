@@ -13,6 +13,7 @@ from torch import Tensor
 import incidence as inc
 from incidence.algebra.products import ProductText
 from incidence.engine import bags
+from incidence.engine import layer as engine_layer
 from incidence.engine.bags import bag_sum
 from incidence.engine.plan import plan_of
 from incidence.nn import Linear
@@ -35,6 +36,7 @@ PARTNERS, CHUNKS = (
         f"{KERNELS}.bags._CHUNKS": 2,
     },
 )
+READ = f"{KERNELS}.layer.READ_COST"
 SPARSE, BUFFERS = f"{PLANS}.plan._SPARSE_NODES", f"{PLANS}.memory._LEAST"
 CODES = [f"{STRUCTURE}.ragged.LIMIT", f"{STRUCTURE}.arrange.LIMIT"]
 BITS, COLUMNS, SHORT = (
@@ -53,6 +55,8 @@ WAYS = {
     "partners for all rows, in blocks": {PARTNERS: HUGE, **dict.fromkeys(BLOCKS, 5)},
     "partners by pairs, in blocks": {PARTNERS: 0, **dict.fromkeys(BLOCKS, 5)},
     "products in chunks": CHUNKS,
+    "products at the side with fewer rows": {READ: 0},
+    "products at the keys": {READ: HUGE},
     "nodes by number": {SPARSE: HUGE},
     "nodes by rank": {SPARSE: -HUGE},
     "memory that is kept": {BUFFERS: 1, BLOCKS[2]: 1},
@@ -65,6 +69,7 @@ WAYS = {
         BUFFERS: 1,
         SHORT: 0,
         SPARSE: -HUGE,
+        READ: 0,
         **CHUNKS,
         **dict.fromkeys(BLOCKS, 7),
     },
@@ -153,6 +158,81 @@ def test_single_precision_gives_what_the_definition_says(text, max_overlap, way)
         found = [*wide, *gradients(wide, [*single.values(), *layer.parameters()])]
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one.double(), other, rtol=1e-3, atol=1e-3)
+
+
+# Few entries with many nodes each: every level of single nodes has more keys than there are rows.
+SPREAD = [
+    ("i, {i ...} -> i, {i ...}", AGGR),
+    ("{i j k} -> i, {i j k}", AGGR),
+    ("i, <i j k>, <i j> -> i, <i j k>, <i j>", ("sum", "mean")),
+    ("(i j k) -> {i j k}, [i j]", AGGR),
+]
+SPREAD_IDS = [text for text, _ in SPREAD]
+AT_ROWS, AT_KEYS = {READ: 0}, {READ: HUGE}
+
+
+def spread(text: str, aggr: tuple[str, ...]) -> tuple[Linear, Structure, dict[str, Tensor]]:
+    layer = layer_for(text, 1, list(aggr))
+    structure = structure_for(layer.map, 13, seed=1, draws=3)
+    x = features_for(layer.map, structure)
+    return layer, structure, {key: v.requires_grad_() for key, v in x.items()}
+
+
+def places_of(text: str) -> set[int]:
+    """Where the products of a layer are taken."""
+    layer, structure, x = spread(text, ("sum",))
+    plan = plan_of(structure, layer.map)
+    call = engine_layer.LayerCall(
+        layer._products, layer._aggregations, plan, list(x.values()), layer._weights()
+    )
+    return set(call.places.values())
+
+
+@pytest.mark.parametrize(("text", "aggr"), SPREAD, ids=SPREAD_IDS)
+def test_products_at_the_side_with_fewer_rows_give_what_the_definition_says(text, aggr):
+    with taken(AT_KEYS):
+        assert places_of(text) == {0}
+    with taken(AT_ROWS):
+        assert len(places_of(text)) > 1
+        layer, structure, x = spread(text, aggr)
+        ys = outputs(layer(x, structure))
+        found = [*ys, *gradients(ys, [*x.values(), *layer.parameters()])]
+    ys = by_definition(layer, x, structure)
+    expected = [*ys, *gradients(ys, [*x.values(), *layer.parameters()])]
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+def second_derivatives(text: str) -> list[Tensor]:
+    layer, structure, x = spread(text, ("sum", "mean"))
+    leaves = [*x.values(), *layer.parameters()]
+    firsts = torch.autograd.grad(
+        sum((y**3).sum() for y in outputs(layer(x, structure))), leaves, create_graph=True
+    )
+    return list(torch.autograd.grad(sum((d**2).sum() for d in firsts), leaves))
+
+
+@pytest.mark.parametrize("text", SPREAD_IDS)
+def test_second_derivatives_are_the_same_on_both_sides_of_the_switch(text):
+    with taken(AT_ROWS):
+        found = second_derivatives(text)
+    with taken(AT_KEYS):
+        expected = second_derivatives(text)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_the_side_with_fewer_rows_is_taken_once_the_products_cost_more_than_the_reads():
+    layer = layer_for("{i j k} -> {i j k}")
+    triangles = torch.arange(60).view(3, 20)
+    structure = Structure(60, {"{i j k}": triangles})
+    [bags] = plan_of(structure, layer.map).inputs
+
+    def place(channels: int) -> int:
+        return engine_layer.place_of(bags, 1, bags, 1, (channels, channels))
+
+    # 60 keys or 20 rows: 40 products of k^2 numbers are saved for 60 reads of k numbers
+    assert [place(k) for k in (1, 23, 24, 25, 64)] == [0, 0, 0, 1, 1]
 
 
 LARGE = [

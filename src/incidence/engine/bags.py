@@ -21,7 +21,7 @@ from incidence.engine.layout import NodeSlot
 from incidence.engine.memory import Buffers
 from incidence.engine.shared import BagExchange
 from incidence.structure.data import Array
-from incidence.structure.ragged import are_short, group
+from incidence.structure.ragged import are_short, group, ranges
 
 __all__ = [
     "Bags",
@@ -101,6 +101,7 @@ class Bags:
     exchange: BagExchange | None = None
     buffers: Buffers = field(default_factory=Buffers, repr=False)
     _sizes: dict[int, Tensor] = field(default_factory=dict, repr=False)
+    _rows_at: dict[int, Lists] = field(default_factory=dict, repr=False)
 
     @cached_property
     def num_rows(self) -> int:
@@ -145,6 +146,26 @@ class Bags:
         others = bag_sum(x, *self.of_others)  # (other bags, channels)
         whole = self._structure_sums(x, others).view(1, -1)  # (1, slots x channels)
         return [whole, *self.by_level(others, first=1)]
+
+    def pool_at(self, level: int, x: Tensor) -> Tensor:
+        """Return the sums of the bags of one level: from (rows, channels) to (bags, channels)."""
+        return bag_sum(x, *self._of_bags(level, level + 1))
+
+    def read_at(self, level: int, z: Tensor) -> Tensor:
+        """Return the sums of the bags of one level that every row has, (rows, channels)."""
+        if level not in self._rows_at:
+            with torch.inference_mode(False):
+                self._rows_at[level] = self._of_rows_at(level)
+        return bag_sum(z, *self._rows_at[level])
+
+    def _of_rows_at(self, level: int) -> Lists:
+        """Return the bags of one level that every row has, by their numbers in the level."""
+        members, ptr, signs = self.of_rows
+        first, last = self.level_ptr[level], self.level_ptr[level + 1]
+        is_there = (members >= first) & (members < last)
+        counts = ranges(is_there).to(ptr.dtype)  # (members + 1,): those before each
+        own = None if signs is None else signs[is_there]
+        return Lists(members[is_there] - first, counts[ptr.long()], own)
 
     def pool_all(self, x: Tensor) -> list[Tensor]:
         """Return the same over the rows of all processes."""

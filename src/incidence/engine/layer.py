@@ -8,6 +8,9 @@ With $P_k$ the pooled rows of the keys of level k, slots side by side,
 
 where the block $M_k[u, w]$ is the weight of the operation of the slots u and w.
 
+Where the rows of a tensor are fewer than the keys of a level, a product is taken at these rows
+instead: before they are pooled, or after they have read. `place_of` decides.
+
 An orbit that meets itself needs no key for all its nodes: those operations are products of its
 rows, read by their partners, the entries on the same nodes. Rows keep the caller's order; nothing
 is permuted. Backward is the same with M transposed and the two sides swapped. Every adjoint is
@@ -25,13 +28,19 @@ import torch
 from torch import Tensor
 
 from incidence.engine.aggregate import Aggregation, LinearAggregation, Pooled, assert_linear
-from incidence.engine.bags import transposed_product, wide_of
+from incidence.engine.bags import Bags, transposed_product, wide_of
 from incidence.engine.gather import PartnerTerm, add_gradients, read_rows
 from incidence.engine.gradient import with_gradient
 from incidence.engine.plan import Plan
-from incidence.engine.weights import Matrices, Products
+from incidence.engine.weights import LevelProduct, Matrices, Products
 
-__all__ = ["LayerCall", "apply"]
+__all__ = ["READ_COST", "LayerCall", "apply"]
+
+# A number that is read, and added to another, takes as long as so many multiplications. On large
+# batches it is about 8; with more, nothing is read twice for the sake of a few products.
+READ_COST = 16
+
+_AT_KEYS, _AT_SOURCE, _AT_TARGET = range(3)
 
 Gradients = tuple[Sequence[Tensor | None], Sequence[Tensor], Sequence[Tensor | None]]
 """The gradients of inputs, weights and biases."""
@@ -125,6 +134,35 @@ def _split(tensors: Sequence[Any], counts: tuple[int, int]) -> tuple[Sequence[An
     return tensors[: counts[0]], tensors[counts[0] : sum(counts)], tensors[sum(counts) :]
 
 
+def place_of(
+    source: Bags, level: int, target: Bags, target_level: int, sides: Sequence[int]
+) -> int:
+    """Return where a product of a level is taken: at the keys, or at the rows of one tensor.
+
+    It is linear in the rows, so they may be multiplied before they are pooled, or after they have
+    read. That needs one more pass over the reads of that level. Tensors with several slots in the
+    level, and those that several processes share, are multiplied at the keys.
+
+    Args:
+        source: The bags that are pooled into.
+        level: The number of the level there.
+        target: The bags that are read.
+        target_level: The number of the level there.
+        sides: The rows and the columns of the matrix.
+    """
+    keys = source.num_bags_at[level] // source.num_slots[level]
+    place, least = _AT_KEYS, keys * sides[0] * sides[1]
+    ways = (_AT_SOURCE, source, level, sides[1]), (_AT_TARGET, target, target_level, sides[0])
+    for way, bags, at, width in ways:
+        if bags.num_rows >= keys or bags.num_slots[at] > 1 or bags.exchange is not None:
+            continue
+        reads = bags.reads_ptr[at + 1] - bags.reads_ptr[at]
+        cost = bags.num_rows * sides[0] * sides[1] + READ_COST * reads * width
+        if cost < least:
+            place, least = way, cost
+    return place
+
+
 class LayerCall:
     """One call of a layer on a structure, forward or backward.
 
@@ -132,6 +170,7 @@ class LayerCall:
         matrices: The matrices of all products.
         factors: What every product on a level starts from, by aggregation, input and level.
         pooled: What aggregations that are not linear pooled, by aggregation and input.
+        places: Where every product on a level is taken.
     """
 
     def __init__(
@@ -148,6 +187,18 @@ class LayerCall:
         self.matrices: list[Tensor] = []
         self.factors: dict[tuple[int, int, int], Tensor] = {}
         self.pooled: dict[tuple[int, int], Pooled] = {}
+        self.places = {p: self._place(p) for p in products.of_levels}
+
+    def _place(self, p: LevelProduct) -> int:
+        source, target = self._sources[p.source], self._targets[p.target]
+        num_in, num_out = self.xs[p.source].shape[1], self.weights[p.target].shape[-1]
+        sides = (
+            source.num_slots[p.source_level] * num_in,
+            target.num_slots[p.target_level] * num_out,
+        )
+        place = place_of(source, p.source_level, target, p.target_level, sides)
+        is_linear = isinstance(self.aggregations[p.aggr], LinearAggregation)
+        return place if is_linear or place != _AT_SOURCE else _AT_KEYS
 
     @property
     def gathering(self) -> Matrices:
@@ -199,13 +250,36 @@ class LayerCall:
             z = bags.buffers.empty((bags.num_bags, self.weights[t].shape[-1]), self.xs[0])
             levels = bags.by_level(z)  # (keys, slots x out) each
             for into, products in zip(levels, self.products.into[t], strict=True):
-                terms = [(self.factors[p[:3]], self.matrices[p.matrix]) for p in products]
+                terms = [
+                    (self.factors[p[:3]], self.matrices[p.matrix])
+                    for p in products
+                    if self.places[p] == _AT_KEYS
+                ]
                 _set_to_products(into, terms)
+                for p in products:
+                    if self.places[p] == _AT_SOURCE:
+                        rows = self.xs[p.source] @ self.matrices[p.matrix]  # (rows, slots x out)
+                        sums = self._sources[p.source].pool_at(p.source_level, rows)
+                        into += self._scaled(p, sums)
             bias = biases[t]
             if bias is not None:  # every row whose orbit has a bias reads the bag of its structure
                 levels[0] += bias.flatten()  # (structures, slots x out)
-            ys.append(read_rows(z, bags, self._partner_terms(t)))  # (entries, out)
+            y = read_rows(z, bags, self._partner_terms(t))  # (entries, out)
+            for p in chain(*self.products.into[t]):
+                if self.places[p] == _AT_TARGET:
+                    y.addmm_(self._read(p), self.matrices[p.matrix])
+            ys.append(y)
         return ys
+
+    def _scaled(self, p: LevelProduct, sums: Tensor) -> Tensor:
+        """Return sums over the bags of the source of a product as its aggregation pools them."""
+        aggregation = self.aggregations[p.aggr]
+        assert isinstance(aggregation, LinearAggregation)
+        return aggregation.scale(sums, self._sources[p.source], p.source_level)
+
+    def _read(self, p: LevelProduct) -> Tensor:
+        """Return what the rows of the target of a product read, before they are multiplied."""
+        return self._targets[p.target].read_at(p.target_level, self.factors[p[:3]])
 
     def _partner_terms(self, t: int) -> list[PartnerTerm]:
         """Return what the rows of an output read from their partners."""
@@ -232,9 +306,16 @@ class LayerCall:
         read = [bags.pool(grad) for bags, grad in zip(self._targets, grads, strict=True)]
         gathering = self.gathering
         d_matrices, arrays = gathering.empty(self.weights)
+        at_source: list[tuple[LevelProduct, Tensor]] = []  # with the gradients of multiplied rows
         for p in self.products.of_levels:
-            grad = read[p.target][p.target_level]
-            transposed_product(self.factors[p[:3]], grad, out=d_matrices[p.matrix])
+            rows, grad = self.factors[p[:3]], read[p.target][p.target_level]
+            if self.places[p] == _AT_TARGET:
+                rows, grad = self._read(p), grads[p.target]
+            elif self.places[p] == _AT_SOURCE:
+                of_rows = self._sources[p.source].read_at(p.source_level, self._scaled(p, grad))
+                at_source.append((p, of_rows))
+                rows, grad = self.xs[p.source], of_rows
+            transposed_product(rows, grad, out=d_matrices[p.matrix])
         d_biases = [
             # (structures, orbits x out) -> (orbits, out)
             levels[0].sum(0).view(-1, grad.shape[1]) if has else None
@@ -247,7 +328,11 @@ class LayerCall:
         for s, needed in enumerate(needs_x):
             terms = self._adjoint_terms(s, grads, d_matrices)
             if needed:
-                d_xs.append(self._input_gradient(s, read, terms))
+                d_x = self._input_gradient(s, grads, read, terms)
+                for p, of_rows in at_source:
+                    if p.source == s:
+                        d_x.addmm_(of_rows, self.matrices[p.matrix].t())
+                d_xs.append(d_x)
             else:
                 add_gradients(terms)
                 d_xs.append(None)
@@ -277,7 +362,11 @@ class LayerCall:
         ]
 
     def _input_gradient(
-        self, s: int, read: Sequence[Sequence[Tensor]], terms: Sequence[PartnerTerm]
+        self,
+        s: int,
+        grads: Sequence[Tensor],
+        read: Sequence[Sequence[Tensor]],
+        terms: Sequence[PartnerTerm],
     ) -> Tensor:
         """Return the gradient of an input, (entries, in)."""
         bags = self._sources[s]
@@ -285,15 +374,19 @@ class LayerCall:
             return torch.zeros_like(self.xs[s])
         is_linear = [isinstance(a, LinearAggregation) for a in self.aggregations]
         linear = [aggr for aggr, linear in enumerate(is_linear) if linear]
-        d_x = read_rows(self._pooled_gradient(s, linear, read), bags, terms)
+        d_x = read_rows(self._pooled_gradient(s, linear, grads, read), bags, terms)
         for (aggr, source), pooled in self.pooled.items():
             if source == s:
-                d_pooled = self._pooled_gradient(s, [aggr], read)
+                d_pooled = self._pooled_gradient(s, [aggr], grads, read)
                 self.aggregations[aggr].add_adjoint(d_x, d_pooled, self.xs[s], pooled, bags)
         return d_x
 
     def _pooled_gradient(
-        self, s: int, aggregations: Sequence[int], read: Sequence[Sequence[Tensor]]
+        self,
+        s: int,
+        aggregations: Sequence[int],
+        grads: Sequence[Tensor],
+        read: Sequence[Sequence[Tensor]],
     ) -> Tensor:
         """Return the gradient of what some aggregations pool in all bags of an input, (bags, in).
 
@@ -309,9 +402,15 @@ class LayerCall:
                     continue
                 part = into if is_blank else torch.empty_like(into)
                 terms = [
-                    (read[p.target][p.target_level], self.matrices[p.matrix].t()) for p in products
+                    (read[p.target][p.target_level], self.matrices[p.matrix].t())
+                    for p in products
+                    if self.places[p] == _AT_KEYS
                 ]
                 _set_to_products(part, terms)
+                for p in products:
+                    if self.places[p] == _AT_TARGET:
+                        rows = grads[p.target] @ self.matrices[p.matrix].t()  # (rows, slots x in)
+                        part += self._targets[p.target].pool_at(p.target_level, rows)
                 aggregation = self.aggregations[aggr]
                 if isinstance(aggregation, LinearAggregation):
                     aggregation.scale(part, bags, level, out=part)

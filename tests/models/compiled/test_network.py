@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import incidence as inc
+from incidence.engine import layer
 from incidence.engine.compiled import node
 from incidence.engine.compiled.node import by_modules
 from incidence.models import IncidenceNet, make, read_channels
@@ -130,6 +132,29 @@ def networks(draw) -> tuple[IncidenceNet, dict[str, torch.Tensor], inc.Structure
 @settings(max_examples=25, deadline=None)
 def test_random_networks_give_what_their_modules_give(case):
     assert_as_modules(*case, times=50.0)
+
+
+FEW_ROWS = ["i, {i ...}", "{i j k}, i", "i, <i j k>, <i j>"]
+
+
+@pytest.mark.parametrize("cost", [0, 10**9], ids=["at the fewer rows", "at the keys"])
+@pytest.mark.parametrize(
+    ("text", "aggr"),
+    [*product(FEW_ROWS, ["sum", "mean"]), ("i, {i ...}", ["sum", "mean"])],
+    ids=str,
+)
+def test_products_at_either_side_give_what_modules_give(text, aggr, cost, monkeypatch):
+    monkeypatch.setattr(layer, "READ_COST", cost)
+    generator = torch.Generator().manual_seed(0)
+    texts = text.replace("i, ", "").replace(", i", "").split(", ")
+    # a handful of entries on many nodes: fewer rows than keys
+    parts = [inc.testing.random_structure(n, texts, 12 / n**3, generator) for n in (18, 1, 14)]
+    structure = inc.collate(parts)
+    widths = {str(p): 5 + 14 * k for k, p in enumerate(inc.EquivariantMap(f"{text} -> ").inputs)}
+    assert any(0 < structure.num_entries(t) < structure.total_nodes for t in texts)
+    net = inc.nn.Linear(f"{text} -> {text}", widths, 17, aggr=aggr)
+    x = {key: torch.randn(structure.num_entries(key), width) for key, width in widths.items()}
+    assert_as_modules(net, x, structure)
 
 
 @pytest.mark.exhaustive

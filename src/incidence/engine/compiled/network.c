@@ -21,6 +21,7 @@ typedef struct {
     float *arena, *grads, *scratch;
     int32_t *indices;
     uint8_t *written; /* whether the gradient of a value was written already */
+    word read_cost;   /* `READ_COST` of engine/layer.py */
 } frame;
 
 static float *at(word place, float *arena, const word *address) {
@@ -258,6 +259,26 @@ static const int32_t *filled_keys(const bags *a, word i, const bags *b, word j, 
     return found == keys ? 0 : indices;
 }
 
+/* A level whose keys have one slot: the sums of the rows of its keys are added to p; and the keys are
+   added to their rows. */
+static inline float share_of(const bags *b, word bag, word member, int is_mean) {
+    word count = b->bag_ptr[bag + 1] - b->bag_ptr[bag];
+    float sign = b->bag_signs ? b->bag_signs[member] : 1;
+    return is_mean ? sign / (float)count : sign;
+}
+
+static void add_to_keys(const bags *b, word level, int is_mean, const float *x, word n, float *p) {
+    for (word bag = b->level_ptr[level]; bag < b->level_ptr[level + 1]; bag++, p += n)
+        for (word m = b->bag_ptr[bag]; m < b->bag_ptr[bag + 1]; m++)
+            row_add_scaled(p, x + b->of_bags[m] * n, share_of(b, bag, m, is_mean), n);
+}
+
+static void add_to_rows(const bags *b, word level, int is_mean, const float *p, word n, float *x) {
+    for (word bag = b->level_ptr[level]; bag < b->level_ptr[level + 1]; bag++, p += n)
+        for (word m = b->bag_ptr[bag]; m < b->bag_ptr[bag + 1]; m++)
+            row_add_scaled(x + b->of_bags[m] * n, p, share_of(b, bag, m, is_mean), n);
+}
+
 /* ---- a layer */
 
 enum { L_SOURCES, L_TARGETS, L_FACTORS, L_PRODUCTS, L_PARTNERS, L_GROUPS, L_FIRST };
@@ -332,6 +353,42 @@ static const float *factor_rows(const frame *f, const layer *l, const bags *of, 
     return value(f, s[T_BAGS]) + of[factor[F_SOURCE]].level_ptr[factor[F_LEVEL]] * s[T_WIDTH];
 }
 
+/* Where a product is taken: at the keys, or at the rows of its source or of its target, if these are
+   fewer. This is `place_of` of engine/layer.py. */
+enum { AT_KEYS, AT_SOURCE, AT_TARGET };
+
+typedef struct {
+    word factor, source, target, level, target_level, k, n, place; /* k and n: sides of the matrix */
+    int is_mean;
+} term;
+
+static term term_at(const frame *f, const layer *l, const bags *in, const bags *out, word number) {
+    const word *p = l->products + number * P_WORDS, *factor = l->factors + p[P_FACTOR] * F_WORDS;
+    const bags *a = in + factor[F_SOURCE], *b = out + p[P_TARGET];
+    word i = factor[F_LEVEL], j = p[P_LEVEL], keys = num_keys(a, i);
+    term t = {p[P_FACTOR], factor[F_SOURCE], p[P_TARGET], i, j, a->slots[i] * l->sources[factor[F_SOURCE] * T_WORDS + T_WIDTH],
+              b->slots[j] * l->targets[p[P_TARGET] * T_WORDS + T_WIDTH], AT_KEYS, factor[F_IS_MEAN] != 0};
+    word least = keys * t.k * t.n, reads, cost;
+    if (a->slots[i] == 1 && a->rows < keys) {
+        reads = a->bag_ptr[a->level_ptr[i + 1]] - a->bag_ptr[a->level_ptr[i]];
+        cost = a->rows * t.k * t.n + f->read_cost * reads * t.n;
+        if (cost < least) t.place = AT_SOURCE, least = cost;
+    }
+    if (b->slots[j] == 1 && b->rows < keys) {
+        reads = b->bag_ptr[b->level_ptr[j + 1]] - b->bag_ptr[b->level_ptr[j]];
+        cost = b->rows * t.k * t.n + f->read_cost * reads * t.k;
+        if (cost < least) t.place = AT_TARGET;
+    }
+    return t;
+}
+
+/* Whether some product starts from what a level of a source pools. */
+static int is_pooled(const term *terms, word count, word source, word level) {
+    for (word k = 0; k < count; k++)
+        if (terms[k].source == source && terms[k].level == level && terms[k].place != AT_SOURCE) return 1;
+    return 0;
+}
+
 /* The rows that partners read, gathered where they are not all rows in order. */
 static const float *partner_rows(const frame *f, const word *p, int is_back, const float *x, word n,
                                  word num_rows, word *count, const int32_t **targets) {
@@ -365,16 +422,19 @@ static void layer_forward(const frame *f, const word *code) {
         of_groups[g] = value(f, l.groups[g * G_WORDS + G_MATRICES]);
     }
     for (word s = 0; s < code[L_SOURCES]; s++) in[s] = tensor_bags(f, l.sources + s * T_WORDS);
+    for (word t = 0; t < code[L_TARGETS]; t++) out[t] = tensor_bags(f, l.targets + t * T_WORDS);
+    term terms[code[L_PRODUCTS] + 1];
+    for (word k = 0; k < code[L_PRODUCTS]; k++) terms[k] = term_at(f, &l, in, out, k);
     for (word k = 0; k < code[L_FACTORS]; k++) {
         const word *factor = l.factors + k * F_WORDS, *s = l.sources + factor[F_SOURCE] * T_WORDS;
         const bags *b = in + factor[F_SOURCE];
+        if (!is_pooled(terms, code[L_PRODUCTS], factor[F_SOURCE], factor[F_LEVEL])) continue;
         float *p = value(f, s[T_BAGS]) + b->level_ptr[factor[F_LEVEL]] * s[T_WIDTH];
         if (!factor[F_IS_SHARED]) pool_level(b, factor[F_LEVEL], value(f, s[T_VALUE]), s[T_WIDTH], value(f, s[T_BAGS]));
         if (factor[F_IS_MEAN]) divide(b, factor[F_LEVEL], s[T_WIDTH], p, (float *)factor_rows(f, &l, in, factor));
     }
     for (word t = 0; t < code[L_TARGETS]; t++) {
         const word *target = l.targets + t * T_WORDS;
-        out[t] = tensor_bags(f, target);
         const bags *b = out + t;
         float *z = value(f, target[T_BAGS]), *y = value(f, target[T_VALUE]);
         word n = target[T_WIDTH];
@@ -382,15 +442,23 @@ static void layer_forward(const frame *f, const word *code) {
             float *into = z + b->level_ptr[level] * n;
             word ldz = b->slots[level] * n, is_blank = 1;
             for (word k = 0; k < code[L_PRODUCTS]; k++) {
-                const word *p = l.products + k * P_WORDS;
-                if (p[P_TARGET] != t || p[P_LEVEL] != level) continue;
-                const word *factor = l.factors + p[P_FACTOR] * F_WORDS;
-                const bags *a = in + factor[F_SOURCE];
-                word k_in = a->slots[factor[F_LEVEL]] * l.sources[factor[F_SOURCE] * T_WORDS + T_WIDTH], count;
-                const int32_t *keys = filled_keys(a, factor[F_LEVEL], b, level, f->indices, &count);
-                if (keys && is_blank) memset(into, 0, sizeof(float) * ldz * num_keys(b, level));
-                multiply(factor_rows(f, &l, in, factor), k_in, matrix(&l, of_groups, p[P_MATRIX]), ldz, 0,
-                         into, ldz, keys, count, k_in, ldz, !is_blank || keys, f->scratch);
+                const word *p = l.products + k * P_WORDS, *factor = l.factors + p[P_FACTOR] * F_WORDS;
+                const term *e = terms + k;
+                if (e->target != t || e->target_level != level || e->place == AT_TARGET) continue;
+                const bags *a = in + e->source;
+                const float *m = matrix(&l, of_groups, p[P_MATRIX]);
+                if (e->place == AT_SOURCE) {
+                    if (is_blank) memset(into, 0, sizeof(float) * ldz * num_keys(b, level));
+                    multiply(value(f, l.sources[e->source * T_WORDS + T_VALUE]), e->k, m, ldz, 0, f->scratch, ldz, 0,
+                             a->rows, e->k, ldz, 0, f->scratch + a->rows * ldz);
+                    add_to_keys(a, e->level, e->is_mean, f->scratch, ldz, into);
+                } else {
+                    word count;
+                    const int32_t *keys = filled_keys(a, e->level, b, level, f->indices, &count);
+                    if (keys && is_blank) memset(into, 0, sizeof(float) * ldz * num_keys(b, level));
+                    multiply(factor_rows(f, &l, in, factor), e->k, m, ldz, 0, into, ldz, keys, count, e->k, ldz,
+                             !is_blank || keys, f->scratch);
+                }
                 is_blank = 0;
             }
             if (is_blank) memset(into, 0, sizeof(float) * ldz * num_keys(b, level));
@@ -411,6 +479,16 @@ static void layer_forward(const frame *f, const word *code) {
             is_blank = 0;
         }
         read_bags(b, z, n, y, !is_blank);
+        for (word k = 0; k < code[L_PRODUCTS]; k++) {
+            const word *p = l.products + k * P_WORDS;
+            const term *e = terms + k;
+            if (e->target != t || e->place != AT_TARGET) continue;
+            float *read = f->scratch; /* what rows read of the pooled values: (rows, k) */
+            memset(read, 0, sizeof(float) * b->rows * e->k);
+            add_to_rows(b, e->target_level, 0, factor_rows(f, &l, in, l.factors + e->factor * F_WORDS), e->k, read);
+            multiply(read, e->k, matrix(&l, of_groups, p[P_MATRIX]), n, 0, y, n, 0, b->rows, e->k, n, 1,
+                     read + b->rows * e->k);
+        }
         for (word k = 0; k < code[L_PARTNERS]; k++) {
             const word *p = l.partners + k * N_WORDS, *s = l.sources + p[N_SOURCE] * T_WORDS;
             if (p[N_TARGET] != t || f->number[p[N_NUMBER]] != PARTNERS_OF_SOME) continue;
@@ -450,6 +528,8 @@ static void layer_backward(const frame *f, const word *code) {
             for (word k = 0; k < num_keys(out + t, 0); k++) row_add(d, q + k * ldq, ldq);
         }
     }
+    term terms[code[L_PRODUCTS] + 1];
+    for (word k = 0; k < code[L_PRODUCTS]; k++) terms[k] = term_at(f, &l, in, out, k);
     for (word s = 0; s < code[L_SOURCES]; s++) {
         const word *source = l.sources + s * T_WORDS;
         const bags *a = in + s;
@@ -465,9 +545,24 @@ static void layer_backward(const frame *f, const word *code) {
                 word is_blank = 1;
                 for (word k = 0; k < code[L_PRODUCTS]; k++) {
                     const word *p = l.products + k * P_WORDS, *target = l.targets + p[P_TARGET] * T_WORDS;
-                    if (p[P_FACTOR] != m) continue;
-                    const bags *b = out + p[P_TARGET];
-                    word ldq = b->slots[p[P_LEVEL]] * target[T_WIDTH], count;
+                    const term *e = terms + k;
+                    if (e->factor != m || e->place == AT_SOURCE) continue;
+                    const bags *b = out + e->target;
+                    word ldq = e->n, count;
+                    if (e->place == AT_TARGET) {
+                        const float *g = grad(f, target[T_VALUE]);
+                        float *read = packed; /* what rows read, and then its gradient */
+                        memset(read, 0, sizeof(float) * b->rows * k_in);
+                        add_to_rows(b, e->target_level, 0, factor_rows(f, &l, in, factor), k_in, read);
+                        multiply_transposed(read, k_in, g, ldq, 0, b->rows, k_in, ldq, matrix(&l, d_groups, p[P_MATRIX]));
+                        if (!needs_x) continue;
+                        multiply(g, ldq, matrix(&l, of_groups, p[P_MATRIX]), ldq, 1, read, k_in, 0, b->rows, ldq, k_in, 0,
+                                 read + b->rows * k_in);
+                        if (is_blank) memset(part, 0, sizeof(float) * k_in * keys);
+                        add_to_keys(b, e->target_level, 0, read, k_in, part);
+                        is_blank = 0;
+                        continue;
+                    }
                     const float *q = grad(f, target[T_BAGS]) + b->level_ptr[p[P_LEVEL]] * target[T_WIDTH];
                     const int32_t *some = filled_keys(a, level, b, p[P_LEVEL], f->indices, &count);
                     multiply_transposed(factor_rows(f, &l, in, factor), k_in, q, ldq, some, count, k_in, ldq,
@@ -489,6 +584,20 @@ static void layer_backward(const frame *f, const word *code) {
         if (needs_x) {
             read_bags(a, d_p, n, d_x, f->written[source[T_VALUE]]);
             f->written[source[T_VALUE]] = 1;
+        }
+        for (word k = 0; k < code[L_PRODUCTS]; k++) {
+            const word *p = l.products + k * P_WORDS;
+            const term *e = terms + k;
+            if (e->source != s || e->place != AT_SOURCE) continue;
+            const word *target = l.targets + e->target * T_WORDS;
+            const float *q = grad(f, target[T_BAGS]) + out[e->target].level_ptr[e->target_level] * target[T_WIDTH];
+            float *read = f->scratch, *rest = read + a->rows * e->n + LANES;
+            memset(read, 0, sizeof(float) * a->rows * e->n);
+            add_to_rows(a, e->level, e->is_mean, q, e->n, read);
+            multiply_transposed(value(f, source[T_VALUE]), n, read, e->n, 0, a->rows, n, e->n,
+                                matrix(&l, d_groups, p[P_MATRIX]));
+            if (needs_x)
+                multiply(read, e->n, matrix(&l, of_groups, p[P_MATRIX]), e->n, 1, d_x, n, 0, a->rows, e->n, n, 1, rest);
         }
         for (word k = 0; k < code[L_PARTNERS]; k++) {
             const word *p = l.partners + k * N_WORDS, *target = l.targets + p[N_TARGET] * T_WORDS;

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from incidence.engine import layer
 from incidence.engine.compiled.binding import Binding
 from incidence.engine.compiled.program import Drop, Program
 from incidence.engine.library import compiled_library
@@ -269,6 +270,7 @@ class Network:
             arena.floats("scratch", binding.num_scratch + self.program.scratch),
             arena.floats("indices", binding.num_indices),
             written,
+            layer.READ_COST,
         ]
         tables = (c_void_p * len(frame))(*frame)
         getattr(_library(), name)(*self._tables, len(self._starts), tables)
