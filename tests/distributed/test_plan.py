@@ -42,8 +42,8 @@ def test_a_plan_says_how_many_bytes_are_sent(
         values = ys.values() if isinstance(ys, dict) else [ys]
         torch.stack([y.sum() for y in values]).sum().backward()
         backward = world.sent - before - forward
-        assert forward == sum(count for _, count in plan.traffic.forward)
-        assert backward == sum(count for _, count in plan.traffic.backward)
+        assert forward == sum(plan.sent_forward.values())
+        assert backward == sum(plan.sent_backward.values())
         assert (forward > 0) == (world.size > 1)
         assert f"sent forward, `{layer.map.inputs[0]}`: " in repr(plan)
 

@@ -8,7 +8,7 @@ import torch
 import incidence as inc
 from incidence.engine.diffusion import plain_diffuse
 from incidence.engine.pair_products import plain_pair_products
-from incidence.engine.plain import LevelLists, plain_layer, pool_level
+from incidence.engine.plain import pairs_of_level, plain_layer, pool_level
 from incidence.errors import IncidenceError
 from incidence.models import make
 from incidence.models.query_head import PairProducts
@@ -89,9 +89,9 @@ def test_a_readout_in_plain_steps_is_the_readout():
     found = plain_inputs(readout, structure)
     parts = []
     for (names, _), key in zip(found.parts.values(), x, strict=True):
-        lists = LevelLists(*(found.tensors[name] for name in names))
+        pairs = pairs_of_level([found.tensors[name] for name in names])
         value = x[key].abs() if key == "<i j>" else x[key]
-        pooled = [pool_level(value, lists, name).view(2, -1, 2) for name in readout.aggr]
+        pooled = [pool_level(value, pairs, name).view(2, -1, 2) for name in readout.aggr]
         parts.append(torch.stack(pooled, 2).flatten(1))
     torch.testing.assert_close(torch.cat(parts, 1), readout(x, structure))
 

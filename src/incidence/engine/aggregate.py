@@ -7,8 +7,7 @@ over present entries, and an empty bag gives 0. A new one is a class with `reduc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -16,32 +15,18 @@ from torch import Tensor
 from incidence.engine.bags import Bags, ListsByLength, wide_of
 from incidence.engine.dense import DenseBags
 from incidence.engine.layout import NodeSlot
-from incidence.engine.shared import BagExchange
 from incidence.errors import IncidenceError
 
 __all__ = [
     "AGGREGATIONS",
     "Aggregation",
     "LinearAggregation",
-    "Pooled",
     "as_aggregations",
     "assert_linear",
     "register_aggregation",
 ]
 
 _BLOCK = 1 << 20  # numbers of a temporary: half of it is a third slower, and so is twice of it
-
-
-class Pooled(NamedTuple):
-    """What pooling gives.
-
-    Attributes:
-        levels: For every level the pooled rows, (keys, slots x channels).
-        kept: What else the adjoint needs, (bags, channels), or nothing.
-    """
-
-    levels: Sequence[Tensor]
-    kept: Tensor
 
 
 class Aggregation:
@@ -62,6 +47,7 @@ class Aggregation:
 
     name = ""
     keeps_entry = True
+    _keeps_more = False  # whether the adjoint needs more of a bag than its statistic
 
     def reduce(self, entries: Tensor) -> Tensor:
         """Return the rows of bags with as many entries each, differentiably.
@@ -77,29 +63,66 @@ class Aggregation:
         """
         raise IncidenceError(f"{type(self).__name__} must define reduce(entries).")
 
-    def pool(self, x: Tensor, bags: Bags) -> Pooled:
-        """Return the rows of all bags of a tensor, from its features, shape (rows, channels)."""
-        if bags.exchange is not None:
-            raise IncidenceError(
-                f"aggr={self.name!r} needs all entries of a bag on one process, so it does not work"
-                " on a part of a structure: use 'sum', 'mean', 'max', 'min' or 'std'."
-            )
-        num_structures = bags.level_ptr[1]
-        whole = self._reduce_all(x, bags.structures_by_size, num_structures)
-        others = self._reduce_all(x, bags.others_by_size, bags.num_bags - num_structures)
-        return Pooled(bags.by_level(torch.cat([whole, others]).to(x.dtype)), x.new_empty(0))
+    def pool(self, x: Tensor, bags: Bags) -> tuple[Tensor, Tensor]:
+        """Pool the features of a tensor, shape (rows, channels).
 
-    def _reduce_all(self, x: Tensor, by_size: ListsByLength, num_bags: int) -> Tensor:
-        """Return the rows of some bags, (bags, channels).
+        Returns:
+            The rows of all bags, (bags, channels); and what else `add_adjoint` needs of every bag,
+            (bags, channels) or nothing.
+        """
+        if bags.shared:
+            return self._pool_shared(x, bags)
+        return self._pool_here(x, bags)
+
+    def _pool_shared(self, x: Tensor, bags: Bags) -> tuple[Tensor, Tensor]:
+        """Return the same over the rows of all processes."""
+        raise IncidenceError(
+            f"aggr={self.name!r} needs all entries of a bag on one process, so it does not work"
+            " on a part of a structure: use 'sum', 'mean', 'max', 'min' or 'std'."
+        )
+
+    def _pool_here(self, x: Tensor, bags: Bags) -> tuple[Tensor, Tensor]:
+        """Return the same over the rows of this process."""
+        num_structures = bags.level_ptr[1]
+        num_others = bags.num_bags - num_structures
+        others, kept = self._statistics(x, bags.others_by_size, num_others)
+        of_structures = self._from_nodes(others, kept, bags)
+        if of_structures is None:
+            of_structures = self._statistics(x, bags.structures_by_size, num_structures)
+        whole, kept_of_whole = of_structures
+        return torch.cat([whole, others]).to(x.dtype), torch.cat([kept_of_whole, kept])
+
+    def _statistics(
+        self, x: Tensor, by_size: ListsByLength, num_bags: int
+    ) -> tuple[Tensor, Tensor]:
+        """Return the statistic of some bags, (bags, channels), and what to keep of it.
 
         Bags of one size are reduced along an axis: scattering is much slower.
         """
-        reduced = x.new_zeros(num_bags, x.shape[1], dtype=wide_of(x.dtype))
+        shape, dtype = (num_bags, x.shape[1]), wide_of(x.dtype)
+        statistic = x.new_zeros(shape, dtype=dtype)
+        kept = torch.zeros_like(statistic) if self._keeps_more else x.new_empty(0)
         for some, rows in _bag_blocks(by_size, x.shape[1]):
-            _put(reduced, some, self.reduce(_entries(x, rows)))
-        return reduced
+            of_bags, kept_of_bags = self._reduce_and_keep(_entries(x, rows))
+            _put(statistic, some, of_bags)
+            if kept_of_bags is not None:
+                _put(kept, some, kept_of_bags.to(dtype))
+        return statistic, kept
 
-    def add_adjoint(self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, bags: Bags) -> None:
+    def _reduce_and_keep(self, entries: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return the statistic of bags of one size, and what to keep of it; (bags, channels) each.
+
+        It may overwrite the entries, (bags, entries each, channels).
+        """
+        return self.reduce(entries), None
+
+    def _from_nodes(self, others: Tensor, kept: Tensor, bags: Bags) -> tuple[Tensor, Tensor] | None:
+        """Return the statistic of a lone structure, if those at nodes determine it; else None."""
+        return None
+
+    def add_adjoint(
+        self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], bags: Bags
+    ) -> None:
         """Add the gradient of the features to `d_x`.
 
         Args:
@@ -111,9 +134,8 @@ class Aggregation:
         """
         num_structures = bags.level_ptr[1]
         parts = (grad[:num_structures], grad[num_structures:])
-        for part, by_size in zip(
-            parts, (bags.structures_by_size, bags.others_by_size), strict=True
-        ):
+        sides = (bags.structures_by_size, bags.others_by_size)
+        for part, by_size in zip(parts, sides, strict=True):
             for some, rows in _bag_blocks(by_size, x.shape[1]):
                 with torch.enable_grad():
                     # (bags, entries each, channels)
@@ -175,10 +197,17 @@ def _entries(x: Tensor, rows: Tensor) -> Tensor:
 
 
 class LinearAggregation(Aggregation):
-    """A multiple of the sum, by a number that depends on the bag alone.
+    """The sum, which is the paper's pooling; or the mean over present entries.
 
-    What is linear can be differentiated again.
+    Both are multiples of the sum, by a number that depends on the bag alone. What is linear can be
+    differentiated again.
     """
+
+    def __init__(self, is_mean: bool) -> None:
+        self.is_mean = is_mean
+
+    def reduce(self, entries: Tensor) -> Tensor:
+        return entries.mean(1) if self.is_mean else entries.sum(1)
 
     def scale(self, sums: Tensor, bags: Bags, level: int, out: Tensor | None = None) -> Tensor:
         """Return the sums of the bags of a level, or their gradients, each times its number.
@@ -189,135 +218,80 @@ class LinearAggregation(Aggregation):
             level: The number of the level.
             out: Where the result goes; it may be `sums`.
         """
-        raise NotImplementedError
-
-    def pool(self, x: Tensor, bags: Bags) -> Pooled:
-        levels = [
-            self.scale(sums, bags, level).to(x.dtype)
-            for level, sums in enumerate(bags.pool_all(x.to(wide_of(x.dtype))))
-        ]
-        return Pooled(levels, x.new_empty(0))
-
-    def add_adjoint(self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, bags: Bags) -> None:
-        levels = [self.scale(part, bags, level) for level, part in enumerate(bags.by_level(grad))]
-        d_x += bags.read(torch.cat([part.view(-1, grad.shape[1]) for part in levels]))
-
-
-class Sum(LinearAggregation):
-    """The sum: the paper's pooling."""
-
-    def reduce(self, entries: Tensor) -> Tensor:
-        return entries.sum(1)
-
-    def scale(self, sums: Tensor, bags: Bags, level: int, out: Tensor | None = None) -> Tensor:
-        return sums
-
-    def dense(self, bags: DenseBags) -> Tensor:
-        return bags.sum()
-
-
-class Mean(LinearAggregation):
-    """The mean over present entries."""
-
-    def reduce(self, entries: Tensor) -> Tensor:
-        return entries.mean(1)
-
-    def scale(self, sums: Tensor, bags: Bags, level: int, out: Tensor | None = None) -> Tensor:
+        if not self.is_mean:
+            return sums
         out = torch.empty_like(sums) if out is None else out
         num_slots = bags.num_slots[level]
         shape = -1, num_slots, sums.shape[1] // num_slots  # (keys, slots, channels)
         torch.div(sums.view(shape), bags.sizes(level), out=out.view(shape))
         return out
 
+    def pool(self, x: Tensor, bags: Bags) -> tuple[Tensor, Tensor]:
+        sums = bags.pool_all(x.to(wide_of(x.dtype)))  # (keys, slots x channels) by level
+        levels = [self.scale(own, bags, level) for level, own in enumerate(sums)]
+        return _side_by_side(levels, x.shape[1]).to(x.dtype), x.new_empty(0)
+
+    def add_adjoint(
+        self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], bags: Bags
+    ) -> None:
+        levels = [self.scale(part, bags, level) for level, part in enumerate(bags.by_level(grad))]
+        d_x += bags.read(_side_by_side(levels, grad.shape[1]))
+
     def dense(self, bags: DenseBags) -> Tensor:
-        return bags.sum() / bags.count().clamp(min=1)
+        sums = bags.sum()
+        return sums / bags.count().clamp(min=1) if self.is_mean else sums
 
 
-class _FactoredAggregation(Aggregation):
-    """A statistic whose gradient at an entry is a product of two factors.
+def _side_by_side(levels: Sequence[Tensor], channels: int) -> Tensor:
+    """Return the values of all bags, (bags, channels), from those of every level."""
+    return torch.cat([level.view(-1, channels) for level in levels])
 
-    One factor depends on the entry and its bag, the other on the bag alone. Both factors of a bag
-    stand side by side in one table, so that an entry reads them together. That is several times
+
+def _add_factored(
+    d_x: Tensor,
+    x: Tensor,
+    bags: Bags,
+    factors: Sequence[Tensor],
+    compare: Callable[..., Tensor],
+) -> None:
+    """Add gradients that are products of two factors at every entry of a bag.
+
+    One factor depends on the entry and its bag, the other on the bag alone. What a bag has for both
+    stands side by side in one table, so that an entry reads it together. That is several times
     faster than going through the bags by size again.
+
+    Args:
+        d_x: The gradient of the features, shape (rows, channels).
+        x: The features, shape (rows, channels).
+        bags: The bags of the tensor.
+        factors: What entries are compared with, and the factor of the bag, (bags, channels) each.
+        compare: The factor of an entry and its bag, from both and from where it goes (`out`).
     """
-
-    def pool(self, x: Tensor, bags: Bags) -> Pooled:
-        if bags.exchange is not None:
-            return self._pool_shared(x, bags, bags.exchange)
-        return self._pool_here(x, bags)
-
-    def _pool_shared(self, x: Tensor, bags: Bags, exchange: BagExchange) -> Pooled:
-        """Return the statistics over the rows of all processes."""
-        raise NotImplementedError
-
-    def _pool_here(self, x: Tensor, bags: Bags) -> Pooled:
-        num_structures = bags.level_ptr[1]
-        num_others = bags.num_bags - num_structures
-        others, kept = self._statistics(x, bags.others_by_size, num_others)
-        of_structures = self._from_nodes(others, kept, bags)
-        if of_structures is None:
-            of_structures = self._statistics(x, bags.structures_by_size, num_structures)
-        whole, kept_of_whole = of_structures
-        levels = bags.by_level(torch.cat([whole, others]).to(x.dtype))
-        return Pooled(levels, torch.cat([kept_of_whole, kept]))
-
-    def _statistics(
-        self, x: Tensor, by_size: ListsByLength, num_bags: int
-    ) -> tuple[Tensor, Tensor]:
-        """Return the statistic of every bag, and what to keep of it; (bags, channels) each."""
-        shape, dtype = (num_bags, x.shape[1]), wide_of(x.dtype)
-        statistic, kept = x.new_zeros(shape, dtype=dtype), x.new_zeros(shape, dtype=dtype)
-        for some, rows in _bag_blocks(by_size, x.shape[1]):
-            of_bags, kept_of_bags = self._reduce_and_keep(_entries(x, rows))
-            _put(statistic, some, of_bags)
-            _put(kept, some, kept_of_bags.to(dtype))
-        return statistic, kept
-
-    def _from_nodes(self, others: Tensor, kept: Tensor, bags: Bags) -> tuple[Tensor, Tensor] | None:
-        """Return the statistic of a lone structure, if those at nodes determine it; else None."""
-        return None
-
-    def add_adjoint(self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, bags: Bags) -> None:
-        channels = x.shape[1]
-        # (bags, channels)
-        statistic = torch.cat([level.view(-1, channels) for level in pooled.levels])
-        factors = self._factors(grad, statistic, pooled.kept, bags)
-        table = torch.cat([factor.to(x.dtype) for factor in factors], dim=1)  # (bags, 2 x channels)
-        for rows, members in _row_blocks(bags, channels):
-            # (block, channels)
-            entries = x[rows] if isinstance(rows, slice) else x.index_select(0, rows)
-            total = torch.zeros_like(entries)
-            for bag in members.unbind(1):
-                both = table.index_select(0, bag)  # (block, 2 x channels)
-                mine = both[:, :channels]
-                total.addcmul_(self._compare(mine, entries, mine), both[:, channels:])
-            if isinstance(rows, slice):
-                d_x[rows] += total
-            else:
-                d_x.index_add_(0, rows, total)
-
-    def _reduce_and_keep(self, entries: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the statistic of bags of one size, and what to keep of it; (bags, channels) each.
-
-        It may overwrite the entries, (bags, entries each, channels).
-        """
-        raise NotImplementedError
-
-    def _factors(
-        self, grad: Tensor, statistic: Tensor, kept: Tensor, bags: Bags
-    ) -> tuple[Tensor, Tensor]:
-        """Return for every bag what its entries are compared with, and the factor of the bag."""
-        raise NotImplementedError
-
-    def _compare(self, of_bag: Tensor, x: Tensor, out: Tensor) -> Tensor:
-        """Write the factor that entries and their bags make to `out`, and return it."""
-        raise NotImplementedError
+    channels = x.shape[1]
+    table = torch.cat([factor.to(x.dtype) for factor in factors], dim=1)  # (bags, 2 x channels)
+    for rows, members in _row_blocks(bags, channels):
+        # (block, channels)
+        entries = x[rows] if isinstance(rows, slice) else x.index_select(0, rows)
+        total = torch.zeros_like(entries)
+        for bag in members.unbind(1):
+            both = table.index_select(0, bag)  # (block, 2 x channels)
+            mine = both[:, :channels]
+            total.addcmul_(compare(entries, mine, out=mine), both[:, channels:])
+        if isinstance(rows, slice):
+            d_x[rows] += total
+        else:
+            d_x.index_add_(0, rows, total)
 
 
-def _of_inputs(values: Tensor, bags: Bags, exchange: BagExchange, op: str = "sum") -> Tensor:
+def _over_rows(values: Tensor, bags: Bags, op: str = "sum") -> Tensor:
     """Return the values of all bags over all processes, (bags, channels)."""
-    levels = exchange.of_inputs(bags.by_level(values), op)
-    return torch.cat([level.view(-1, values.shape[1]) for level in levels])
+    return _side_by_side(bags.over_rows(bags.by_level(values), op), values.shape[1])
+
+
+def _all_sizes(bags: Bags, dtype: torch.dtype) -> Tensor:
+    """Return the number of rows of every bag, (bags, 1)."""
+    sizes = [bags.sizes(level) for level in range(len(bags.num_slots))]
+    return _side_by_side(sizes, 1).to(dtype)
 
 
 def _moment(x: Tensor, bags: Bags, centre: Tensor, power: int) -> Tensor:
@@ -335,25 +309,16 @@ def _moment(x: Tensor, bags: Bags, centre: Tensor, power: int) -> Tensor:
     return sums
 
 
-class Extremum(_FactoredAggregation):
+class Extremum(Aggregation):
     """The maximum or the minimum.
 
     Ties share the gradient equally, so that gradients are equivariant too.
     """
 
+    _keeps_more = True  # how many entries share the extremum
+
     def __init__(self, is_max: bool) -> None:
         self._is_max, self._worst = is_max, float("-inf") if is_max else float("inf")
-
-    def _pool_shared(self, x: Tensor, bags: Bags, exchange: BagExchange) -> Pooled:
-        here = self._pool_here(x, bags)
-        is_empty = (bags.of_bags.ptr.diff() == 0)[:, None]
-        own = torch.cat([level.view(-1, x.shape[1]) for level in here.levels])
-        own = own.masked_fill(is_empty, self._worst)
-        best = _of_inputs(own, bags, exchange, "max" if self._is_max else "min")
-        ties = (here.kept * (own == best)).masked_fill(is_empty, 0).to(x.dtype)
-        ties = _of_inputs(ties, bags, exchange)
-        best = best.masked_fill((ties == 0) & (best == self._worst), 0)  # empty on all processes
-        return Pooled(bags.by_level(best), ties)
 
     def _best(self, x: Tensor, axes: list[int]) -> Tensor:
         return x.amax(axes) if self._is_max else x.amin(axes)
@@ -361,17 +326,25 @@ class Extremum(_FactoredAggregation):
     def reduce(self, entries: Tensor) -> Tensor:
         return self._best(entries, [1])
 
-    def _reduce_and_keep(self, entries: Tensor) -> tuple[Tensor, Tensor]:
+    def _reduce_and_keep(self, entries: Tensor) -> tuple[Tensor, Tensor | None]:
         best = self.reduce(entries)  # (bags, channels)
-        return best, entries.eq_(best[:, None]).sum(1)  # and how many share it
+        return best, entries.eq_(best[:, None]).sum(1)
 
-    def _factors(
-        self, grad: Tensor, statistic: Tensor, kept: Tensor, bags: Bags
-    ) -> tuple[Tensor, Tensor]:
-        return statistic, grad / kept.clamp(min=1)
+    def _pool_shared(self, x: Tensor, bags: Bags) -> tuple[Tensor, Tensor]:
+        of_process, ties_here = self._pool_here(x, bags)
+        is_empty = (bags.of_bags.ptr.diff() == 0)[:, None]
+        own = of_process.masked_fill(is_empty, self._worst)
+        best = _over_rows(own, bags, "max" if self._is_max else "min")
+        shared = (ties_here * (own == best)).masked_fill(is_empty, 0)
+        ties = _over_rows(shared.to(x.dtype), bags)
+        best = best.masked_fill((ties == 0) & (best == self._worst), 0)  # empty on all processes
+        return best, ties
 
-    def _compare(self, of_bag: Tensor, x: Tensor, out: Tensor) -> Tensor:
-        return torch.eq(x, of_bag, out=out)
+    def add_adjoint(
+        self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], bags: Bags
+    ) -> None:
+        best, ties = pooled
+        _add_factored(d_x, x, bags, (best, grad / ties.clamp(min=1)), torch.eq)
 
     def _from_nodes(self, others: Tensor, kept: Tensor, bags: Bags) -> tuple[Tensor, Tensor] | None:
         if bags.num_structures != 1 or bags.node_slots is None or not bags.num_rows:
@@ -399,7 +372,7 @@ class Extremum(_FactoredAggregation):
         return torch.where(bags.count() > 0, best, torch.zeros_like(best))
 
 
-class Std(_FactoredAggregation):
+class Std(Aggregation):
     """The standard deviation of the present entries (population); 0 with gradient 0 where they are
     all equal.
 
@@ -408,38 +381,36 @@ class Std(_FactoredAggregation):
     number, but the mean of zeros is 0.
     """
 
+    _keeps_more = True  # the mean
+
     def reduce(self, entries: Tensor) -> Tensor:
         return self._reduce_and_keep(entries.clone())[0]
 
-    def _pool_shared(self, x: Tensor, bags: Bags, exchange: BagExchange) -> Pooled:
-        members, ptr, _ = bags.of_bags
-        is_filled = ptr.diff() > 0
-        first = x.new_full((bags.num_bags, x.shape[1]), float("-inf"), dtype=wide_of(x.dtype))
-        first[is_filled] = x[members[ptr[:-1][is_filled]]].to(first.dtype)
-        first = _of_inputs(first, bags, exchange, "max")  # one of the entries, on all processes
-        first = first.masked_fill(first.isneginf(), 0)  # bags without entries
-        levels = range(len(bags.num_slots))
-        sizes = torch.cat([bags.sizes(level).view(-1, 1) for level in levels]).to(first.dtype)
-        mean = first + _of_inputs(_moment(x, bags, first, 1), bags, exchange) / sizes
-        variance = _of_inputs(_moment(x, bags, mean, 2), bags, exchange) / sizes
-        return Pooled(bags.by_level(variance.sqrt_().to(x.dtype)), mean)
-
-    def _reduce_and_keep(self, entries: Tensor) -> tuple[Tensor, Tensor]:
+    def _reduce_and_keep(self, entries: Tensor) -> tuple[Tensor, Tensor | None]:
         first = entries[:, :1].clone()  # (bags, 1, channels)
         mean = entries.sub_(first).mean(1)  # (bags, channels)
         return entries.sub_(mean[:, None]).square_().mean(1).sqrt_(), mean + first[:, 0]
 
-    def _factors(
-        self, grad: Tensor, statistic: Tensor, kept: Tensor, bags: Bags
-    ) -> tuple[Tensor, Tensor]:
-        levels = range(len(bags.num_slots))
-        sizes = torch.cat([bags.sizes(level).view(-1, 1) for level in levels])  # (bags, 1)
-        # (bags, channels): d std / d x = (x - mean) / (n std)
-        scale = statistic * sizes.to(statistic.dtype)
-        return kept, torch.where(scale > 0, grad / scale.masked_fill(scale == 0, 1), 0)
+    def _pool_shared(self, x: Tensor, bags: Bags) -> tuple[Tensor, Tensor]:
+        members, ptr, _ = bags.of_bags
+        is_filled = ptr.diff() > 0
+        first = x.new_full((bags.num_bags, x.shape[1]), float("-inf"), dtype=wide_of(x.dtype))
+        first[is_filled] = x[members[ptr[:-1][is_filled]]].to(first.dtype)
+        first = _over_rows(first, bags, "max")  # one of the entries, on all processes
+        first = first.masked_fill(first.isneginf(), 0)  # bags without entries
+        sizes = _all_sizes(bags, first.dtype)
+        mean = first + _over_rows(_moment(x, bags, first, 1), bags) / sizes
+        variance = _over_rows(_moment(x, bags, mean, 2), bags) / sizes
+        return variance.sqrt_().to(x.dtype), mean
 
-    def _compare(self, of_bag: Tensor, x: Tensor, out: Tensor) -> Tensor:
-        return torch.sub(x, of_bag, out=out)
+    def add_adjoint(
+        self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], bags: Bags
+    ) -> None:
+        deviation, mean = pooled
+        # (bags, channels): d std / d x = (x - mean) / (n std)
+        scale = deviation * _all_sizes(bags, deviation.dtype)
+        factor = torch.where(scale > 0, grad / scale.masked_fill(scale == 0, 1), 0)
+        _add_factored(d_x, x, bags, (mean, factor), torch.sub)
 
     def dense(self, bags: DenseBags) -> Tensor:
         count = bags.count().clamp(min=1)
@@ -547,10 +518,10 @@ def as_aggregations(names: Sequence[str]) -> tuple[Aggregation, ...]:
 
 
 for _name, _aggregation in (
-    ("sum", Sum()),
-    ("mean", Mean()),
-    ("max", Extremum(True)),
-    ("min", Extremum(False)),
+    ("sum", LinearAggregation(is_mean=False)),
+    ("mean", LinearAggregation(is_mean=True)),
+    ("max", Extremum(is_max=True)),
+    ("min", Extremum(is_max=False)),
     ("std", Std()),
 ):
     register_aggregation(_name, _aggregation)

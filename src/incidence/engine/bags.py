@@ -19,7 +19,7 @@ from torch import Tensor
 
 from incidence.engine.layout import NodeSlot
 from incidence.engine.memory import Buffers
-from incidence.engine.shared import BagExchange
+from incidence.engine.shared import SharedKeys, exchanged
 from incidence.structure.data import Array
 from incidence.structure.ragged import are_short, group, ranges
 
@@ -27,6 +27,7 @@ __all__ = [
     "Bags",
     "Lists",
     "ListsByLength",
+    "Pairs",
     "bag_numbers",
     "bag_sum",
     "concatenated",
@@ -60,6 +61,11 @@ class Lists(NamedTuple):
     ptr: Tensor
     signs: Tensor | None = None
 
+    @property
+    def num_lists(self) -> int:
+        """How many lists there are."""
+        return len(self.ptr) - 1
+
     def by_length(self) -> ListsByLength:
         """Return the lists sorted by length: lists of one length are a table."""
         lengths = group(self.ptr.diff())  # by length: which lists
@@ -72,6 +78,29 @@ class Lists(NamedTuple):
             (lists, self.members[starts[lists, None] + torch.arange(length, device=lists.device)])
             for length, lists in lengths
         ]
+
+
+class Pairs(NamedTuple):
+    """Lists pair by pair, as steps read them that every runtime knows.
+
+    Attributes:
+        targets: Where something is added up, shape (pairs,).
+        sources: The row that is added there, shape (pairs,).
+        sizes: The number of pairs of every target. Its shape is (targets,), or (keys, slots) for
+            the bags of a level. None where nothing depends on it.
+        signs: 1 or -1 for every pair, shape (pairs,); None where all are 1.
+    """
+
+    targets: Tensor
+    sources: Tensor
+    sizes: Tensor | None = None
+    signs: Tensor | None = None
+
+    def signed(self, rows: Tensor) -> Tensor:
+        """Return a row for every pair times its sign."""
+        if self.signs is None:
+            return rows
+        return rows * self.signs.to(rows.dtype).view(-1, *[1] * (rows.ndim - 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +117,9 @@ class Bags:
         num_reads: The number of pairs of a row and a bag, shape (levels, structures); on the host.
         node_slots: For every slot of a structure, the bags of single nodes that can stand in for
             it; see `NodeSlot`.
-        exchange: How the bags of other processes are added, where this is a part of a structure.
+        shared: On a part of a structure, who shares the keys of every level; else empty.
+        is_copy: Whether the rows are on another process too, which counts them: the values of
+            whole structures are on all processes.
         buffers: Memory for the values of rows and bags.
     """
 
@@ -98,7 +129,8 @@ class Bags:
     of_bags: Lists
     num_reads: Array
     node_slots: tuple[NodeSlot, ...] | None
-    exchange: BagExchange | None = None
+    shared: tuple[SharedKeys, ...] = ()
+    is_copy: bool = False
     buffers: Buffers = field(default_factory=Buffers, repr=False)
     _sizes: dict[int, Tensor] = field(default_factory=dict, repr=False)
     _rows_at: dict[int, Lists] = field(default_factory=dict, repr=False)
@@ -106,7 +138,7 @@ class Bags:
     @cached_property
     def num_rows(self) -> int:
         """The number of entries of the tensor."""
-        return len(self.of_rows.ptr) - 1
+        return self.of_rows.num_lists
 
     @property
     def num_bags(self) -> int:
@@ -170,11 +202,28 @@ class Bags:
     def pool_all(self, x: Tensor) -> list[Tensor]:
         """Return the same over the rows of all processes."""
         sums = self.pool(x)
-        return sums if self.exchange is None else self.exchange.of_inputs(sums)
+        return self.over_rows(sums) if self.shared else sums
+
+    def over_rows(self, values: Sequence[Tensor], op: str = "sum") -> list[Tensor]:
+        """Return what the rows of all processes give the bags of every level.
+
+        Args:
+            values: What the rows of this process give, by level.
+            op: `sum`, `max` or `min`.
+        """
+        return exchanged(self.shared, values, op, self.is_copy)
 
     def totals(self, sums: Sequence[Tensor]) -> Sequence[Tensor]:
         """Return the sums of bags over all processes, from those of this process."""
-        return sums if self.exchange is None else self.exchange.totals(sums)
+        return exchanged(self.shared, sums) if self.shared else sums
+
+    def num_bytes_sent(self, channels: int, itemsize: int) -> int:
+        """Return the bytes that this process sends when bags are exchanged once."""
+        sent = [
+            level.num_sent() * slots * channels
+            for level, slots in zip(self.shared, self.num_slots, strict=True)
+        ]
+        return sum(sent) * itemsize
 
     def by_level(self, z: Tensor, first: int = 0) -> list[Tensor]:
         """Return the values of bags by level, from a level on: views (keys, slots x channels)."""
@@ -248,9 +297,8 @@ class Bags:
 
     def count_all(self) -> None:
         """Count the rows of every bag over all processes, which `sizes` returns from now on."""
-        assert self.exchange is not None
         counts = self.of_bags.ptr.diff().double()[:, None]  # (bags, 1)
-        for level, own in enumerate(self.exchange.of_inputs(self.by_level(counts))):
+        for level, own in enumerate(self.over_rows(self.by_level(counts))):
             sizes = own.clamp(min=1).float()
             self._sizes[level] = sizes.view(len(sizes), self.num_slots[level], 1)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from incidence.engine.bags import bag_sum
 from incidence.engine.gradient import linear_map
-from incidence.engine.shared import ExchangeStep
+from incidence.engine.shared import SharedKeys
 from incidence.structure.incidences import Incidences
 
 __all__ = ["Neighbourhoods", "diffuse", "plain_diffuse", "plain_sum_around", "sum_around"]
@@ -28,44 +28,44 @@ class Neighbourhoods:
         own: For every node the sum of the shares of its entries, shape (nodes, 1).
         inverse: For every node 1 / the number of its entries that have other nodes, 0 if there is
             none, shape (nodes, 1).
-        exchange: Adds what the processes have for each node, where this is a part of a structure.
-            Then `own` is of the entries of this process.
+        shared: On a part of a structure, which nodes other processes have too; else None. Then
+            `own` is of the entries of this process.
     """
 
     lists: Incidences
     share: Tensor
     own: Tensor
     inverse: Tensor
-    exchange: ExchangeStep | None = None
+    shared: SharedKeys | None = None
 
     @staticmethod
     def of(
-        lists: Incidences, dtype: torch.dtype, exchange: ExchangeStep | None = None
+        lists: Incidences, dtype: torch.dtype, shared: SharedKeys | None = None
     ) -> Neighbourhoods:
         """The weights of some incidences."""
         others = (lists.entry_ptr.diff() - 1).to(dtype)[:, None]
         share = torch.where(others > 0, 1 / others.clamp(min=1), 0)
         own = bag_sum(share, lists.entries, lists.node_ptr)  # (nodes, 1)
         count = bag_sum((share > 0).to(dtype), lists.entries, lists.node_ptr)  # (nodes, 1)
-        if exchange is not None:
-            count = exchange.of(count)
+        if shared is not None:
+            count = shared.total(count)
         inverse = torch.where(count > 0, 1 / count.clamp(min=1), 0)
-        return Neighbourhoods(lists, share, own, inverse, exchange)
+        return Neighbourhoods(lists, share, own, inverse, shared)
 
     def others(self, x: Tensor) -> Tensor:
         """For every node the sum over its entries of the mean of their other nodes, (nodes,
         channels) to the same.
         """
         here = self._here(x)
-        return here if self.exchange is None else self.exchange.of(here)
+        return here if self.shared is None else self.shared.total(here)
 
     def adjoint(self, grad: Tensor) -> Tensor:
         """The adjoint of `others`: the same, as sums and exchanges are symmetric."""
-        return self._here(grad if self.exchange is None else self.exchange.of(grad))
+        return self._here(grad if self.shared is None else self.shared.total(grad))
 
     def complete(self, x: Tensor) -> Tensor:
         """On a part of a structure, give nodes that are 0 here the rows of other processes."""
-        return x if self.exchange is None else self.exchange.run(x)
+        return x if self.shared is None else self.shared.complete(x)
 
     def _here(self, x: Tensor) -> Tensor:
         """The same over the entries of this process."""

@@ -27,7 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from incidence.engine.aggregate import Aggregation, LinearAggregation, Pooled, assert_linear
+from incidence.engine.aggregate import Aggregation, LinearAggregation, assert_linear
 from incidence.engine.bags import Bags, transposed_product, wide_of
 from incidence.engine.gather import PartnerTerm, add_gradients, read_rows
 from incidence.engine.gradient import with_gradient
@@ -154,7 +154,7 @@ def place_of(
     place, least = _AT_KEYS, keys * sides[0] * sides[1]
     ways = (_AT_SOURCE, source, level, sides[1]), (_AT_TARGET, target, target_level, sides[0])
     for way, bags, at, width in ways:
-        if bags.num_rows >= keys or bags.num_slots[at] > 1 or bags.exchange is not None:
+        if bags.num_rows >= keys or bags.num_slots[at] > 1 or bags.shared:
             continue
         reads = bags.reads_ptr[at + 1] - bags.reads_ptr[at]
         cost = bags.num_rows * sides[0] * sides[1] + READ_COST * reads * width
@@ -169,7 +169,8 @@ class LayerCall:
     Attributes:
         matrices: The matrices of all products.
         factors: What every product on a level starts from, by aggregation, input and level.
-        pooled: What aggregations that are not linear pooled, by aggregation and input.
+        pooled: What aggregations that are not linear pooled, and what else their adjoints need,
+            by aggregation and input.
         places: Where every product on a level is taken.
     """
 
@@ -186,7 +187,7 @@ class LayerCall:
         self._sources, self._targets = plan.inputs, plan.outputs
         self.matrices: list[Tensor] = []
         self.factors: dict[tuple[int, int, int], Tensor] = {}
-        self.pooled: dict[tuple[int, int], Pooled] = {}
+        self.pooled: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
         self.places = {p: self._place(p) for p in products.of_levels}
 
     def _place(self, p: LevelProduct) -> int:
@@ -216,7 +217,8 @@ class LayerCall:
             if not isinstance(aggregation, LinearAggregation):
                 if (aggr, s) not in self.pooled:
                     self.pooled[aggr, s] = aggregation.pool(x, bags)
-                self.factors[aggr, s, level] = self.pooled[aggr, s].levels[level]
+                rows, _ = self.pooled[aggr, s]  # (bags, in)
+                self.factors[aggr, s, level] = bags.by_level(rows)[level]
                 continue
             if s not in sums:  # multiples of the sum share it
                 sums[s] = bags.pool_all(x.to(wide_of(x.dtype)))
@@ -227,8 +229,7 @@ class LayerCall:
     @property
     def saved(self) -> list[Tensor]:
         """What `pool` made, for `restore`."""
-        kept = [part for levels, kept in self.pooled.values() for part in (*levels, kept)]
-        return [*self.matrices, *self.factors.values(), *kept]
+        return [*self.matrices, *self.factors.values(), *chain(*self.pooled.values())]
 
     def restore(self, saved: Sequence[Tensor]) -> None:
         """Take what `pool` made from the tensors that autograd saved."""
@@ -238,8 +239,7 @@ class LayerCall:
         for aggr, s, _ in self.products.out_of:
             if (aggr, s) in self.pooled or isinstance(self.aggregations[aggr], LinearAggregation):
                 continue
-            levels = [next(rest) for _ in self._sources[s].num_slots]
-            self.pooled[aggr, s] = Pooled(levels, next(rest))
+            self.pooled[aggr, s] = next(rest), next(rest)
 
     # ---- forward
 
@@ -370,7 +370,7 @@ class LayerCall:
     ) -> Tensor:
         """Return the gradient of an input, (entries, in)."""
         bags = self._sources[s]
-        if bags.exchange is not None and bags.exchange.is_copy:  # another process counts its rows
+        if bags.is_copy:  # another process counts its rows
             return torch.zeros_like(self.xs[s])
         is_linear = [isinstance(a, LinearAggregation) for a in self.aggregations]
         linear = [aggr for aggr, linear in enumerate(is_linear) if linear]

@@ -9,13 +9,12 @@ the only sizes, so one graph serves structures of any size.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from incidence.engine.aggregate import Aggregation
-from incidence.engine.bags import Bags, bag_numbers
+from incidence.engine.bags import Bags, Pairs, bag_numbers
 from incidence.engine.partners import PartnerKey, Partners, reads_itself
 from incidence.engine.plan import Plan
 from incidence.engine.weights import Matrices, Products
@@ -24,53 +23,27 @@ from incidence.structure.pytree import NO_PLAN
 
 __all__ = [
     "PLAIN",
-    "LevelLists",
-    "PartnerLists",
     "assert_plain",
     "layer_lists",
-    "level_lists",
+    "level_pairs",
+    "level_tensors",
     "listed_keys",
     "misfit",
-    "partner_lists",
+    "pairs_of_level",
+    "partner_pairs",
+    "partner_tensors",
     "plain_layer",
     "pool_level",
     "refused",
 ]
 
 
-class LevelLists(NamedTuple):
-    """The pairs of a row and a bag of one level of a tensor.
+def level_pairs(bags: Bags) -> Iterator[Pairs]:
+    """Yield the pairs of a bag and a row of every level of a tensor.
 
-    Attributes:
-        rows: The row of every pair, shape (pairs,).
-        bags: The bag of every pair, counted within the level, shape (pairs,).
-        sizes: The number of rows of each bag, shape (keys, slots): bag `k * slots + s` is that of
-            key k and slot s.
-        signs: 1 or -1 for every pair, shape (pairs,); None where the tensor has no oriented face.
+    Bags are counted within the level. The sizes have shape (keys, slots): bag `k * slots + s` is
+    that of key k and slot s.
     """
-
-    rows: Tensor
-    bags: Tensor
-    sizes: Tensor
-    signs: Tensor | None = None
-
-
-class PartnerLists(NamedTuple):
-    """The pairs of rows on the same nodes that one operation relates; shape (pairs,) each.
-
-    Attributes:
-        targets: Who reads.
-        sources: Who is read.
-        signs: With which sign; None where the tensor has no oriented face.
-    """
-
-    targets: Tensor
-    sources: Tensor
-    signs: Tensor | None = None
-
-
-def level_lists(bags: Bags) -> Iterator[LevelLists]:
-    """Yield the lists of every level of a tensor."""
     members, ptr, signs = bags.of_bags
     counts = ptr.diff().long()
     numbers = bag_numbers(ptr, len(members))  # (reads,): the bag of every member
@@ -78,11 +51,27 @@ def level_lists(bags: Bags) -> Iterator[LevelLists]:
         reads = slice(bags.reads_ptr[level], bags.reads_ptr[level + 1])
         sizes = counts[first:last].view(-1, max(1, bags.num_slots[level]))  # (keys, slots)
         own = None if signs is None else signs[reads].float()
-        yield LevelLists(members[reads].long(), numbers[reads] - first, sizes, own)
+        yield Pairs(numbers[reads] - first, members[reads].long(), sizes, own)
 
 
-def partner_lists(partners: Partners, is_signed: bool, device: torch.device) -> PartnerLists:
-    """Return the lists of one operation between partners."""
+def pairs_of_level(tensors: Sequence[Tensor]) -> Pairs:
+    """Return the pairs of a level from the tensors of a recorded graph.
+
+    Args:
+        tensors: The row of every pair, its bag, the sizes of bags, and the signs if there are some.
+    """
+    rows, bags, sizes, *signs = tensors
+    return Pairs(bags, rows, sizes, *signs)
+
+
+def level_tensors(pairs: Pairs) -> dict[str, Tensor]:
+    """Return the pairs of a level as a recorded graph has them, by what they are."""
+    named = {"rows": pairs.sources, "bags": pairs.targets, "sizes": pairs.sizes}
+    return _present({**named, "signs": pairs.signs})
+
+
+def partner_pairs(partners: Partners, is_signed: bool, device: torch.device) -> Pairs:
+    """Return the rows that one operation relates on the same nodes: who reads whom."""
     if partners.targets is None:
         targets = torch.arange(partners.num_rows, device=device)
     else:
@@ -91,7 +80,17 @@ def partner_lists(partners: Partners, is_signed: bool, device: torch.device) -> 
     signs = partners.signs
     if is_signed:
         signs = torch.ones(len(targets), device=device) if signs is None else signs.float()
-    return PartnerLists(targets, sources, signs)
+    return Pairs(targets, sources, signs=signs)
+
+
+def partner_tensors(pairs: Pairs) -> dict[str, Tensor]:
+    """Return pairs of partners as a recorded graph has them, by what they are."""
+    named = {"targets": pairs.targets, "sources": pairs.sources, "signs": pairs.signs}
+    return _present(named)
+
+
+def _present(named: dict[str, Tensor | None]) -> dict[str, Tensor]:
+    return {name: tensor for name, tensor in named.items() if tensor is not None}
 
 
 def is_direct(products: Products, key: PartnerKey) -> bool:
@@ -110,12 +109,12 @@ def layer_lists(products: Products, plan: Plan) -> list[Tensor]:
     device = plan.device
     tensors = [torch.zeros(bags.num_rows, 0, device=device) for bags in plan.outputs]
     for bags in plan.bags:
-        for lists in level_lists(bags):
-            tensors += [t for t in lists if t is not None]
+        for pairs in level_pairs(bags):
+            tensors += level_tensors(pairs).values()
     for key in listed_keys(products):
         pattern = products.layout.patterns[key[0].tensor]
-        pairs = partner_lists(plan.partners[key], pattern.is_oriented, device)
-        tensors += [t for t in pairs if t is not None]
+        pairs = partner_pairs(plan.partners[key], pattern.is_oriented, device)
+        tensors += partner_tensors(pairs).values()
     return tensors
 
 
@@ -125,44 +124,45 @@ def listed_keys(products: Products) -> list[PartnerKey]:
     return [key for key in keys if not is_direct(products, key)]
 
 
-def _taken(x: Tensor, lists: LevelLists) -> Tensor:
-    """Return the rows of all pairs, with their signs."""
-    taken = x.index_select(0, lists.rows)  # (pairs, channels)
-    return taken if lists.signs is None else taken * lists.signs[:, None].to(x.dtype)
+def _sizes(pairs: Pairs) -> Tensor:
+    """Return the number of rows of every bag, (keys, slots)."""
+    assert pairs.sizes is not None
+    return pairs.sizes
 
 
-def _sum(taken: Tensor, lists: LevelLists) -> Tensor:
-    return taken.new_zeros(lists.sizes.numel(), taken.shape[1]).index_add(0, lists.bags, taken)
+def _sum(taken: Tensor, pairs: Pairs) -> Tensor:
+    start = taken.new_zeros(_sizes(pairs).numel(), taken.shape[1])
+    return start.index_add(0, pairs.targets, taken)
 
 
-def _mean(taken: Tensor, lists: LevelLists) -> Tensor:
-    return _sum(taken, lists) / lists.sizes.view(-1, 1).clamp(min=1).to(taken.dtype)
+def _mean(taken: Tensor, pairs: Pairs) -> Tensor:
+    return _sum(taken, pairs) / _sizes(pairs).view(-1, 1).clamp(min=1).to(taken.dtype)
 
 
-def _extremum(taken: Tensor, lists: LevelLists, how: str, worst: float) -> Tensor:
-    start = taken.new_full((lists.sizes.numel(), taken.shape[1]), worst)
-    # (bags, channels)
-    best = start.scatter_reduce(0, lists.bags[:, None].expand(-1, taken.shape[1]), taken, how)
-    return torch.where(lists.sizes.view(-1, 1) > 0, best, torch.zeros_like(best))
+def _extremum(taken: Tensor, pairs: Pairs, how: str, worst: float) -> Tensor:
+    start = taken.new_full((_sizes(pairs).numel(), taken.shape[1]), worst)
+    index = pairs.targets[:, None].expand(-1, taken.shape[1])
+    best = start.scatter_reduce(0, index, taken, how)  # (bags, channels)
+    return torch.where(_sizes(pairs).view(-1, 1) > 0, best, torch.zeros_like(best))
 
 
-def _max(taken: Tensor, lists: LevelLists) -> Tensor:
-    return _extremum(taken, lists, "amax", float("-inf"))
+def _max(taken: Tensor, pairs: Pairs) -> Tensor:
+    return _extremum(taken, pairs, "amax", float("-inf"))
 
 
-def _min(taken: Tensor, lists: LevelLists) -> Tensor:
-    return _extremum(taken, lists, "amin", float("inf"))
+def _min(taken: Tensor, pairs: Pairs) -> Tensor:
+    return _extremum(taken, pairs, "amin", float("inf"))
 
 
-def _std(taken: Tensor, lists: LevelLists) -> Tensor:
-    centred = taken - _mean(taken, lists).index_select(0, lists.bags)  # (pairs, channels)
-    variance = _mean(centred * centred, lists)
+def _std(taken: Tensor, pairs: Pairs) -> Tensor:
+    centred = taken - _mean(taken, pairs).index_select(0, pairs.targets)  # (pairs, channels)
+    variance = _mean(centred * centred, pairs)  # (bags, channels)
     is_flat = variance == 0  # there the square root has no derivative
     deviation = torch.where(is_flat, torch.ones_like(variance), variance).sqrt()
     return torch.where(is_flat, torch.zeros_like(variance), deviation)
 
 
-PLAIN: dict[str, Callable[[Tensor, LevelLists], Tensor]] = {
+PLAIN: dict[str, Callable[[Tensor, Pairs], Tensor]] = {
     "sum": _sum,
     "mean": _mean,
     "max": _max,
@@ -186,11 +186,12 @@ def assert_plain(aggregations: Sequence[Aggregation]) -> None:
         )
 
 
-def pool_level(x: Tensor, lists: LevelLists, aggregation: str) -> Tensor:
+def pool_level(x: Tensor, pairs: Pairs, aggregation: str) -> Tensor:
     """Return the rows of the bags of one level, slots side by side: (keys, slots x channels)."""
-    pooled = PLAIN[aggregation](_taken(x, lists), lists)  # (bags, channels)
-    # (keys, slots x channels)
-    return pooled.view(lists.sizes.shape[0], lists.sizes.shape[1] * x.shape[1])
+    taken = pairs.signed(x.index_select(0, pairs.sources))  # (pairs, channels)
+    pooled = PLAIN[aggregation](taken, pairs)  # (bags, channels)
+    num_keys, num_slots = _sizes(pairs).shape
+    return pooled.view(num_keys, num_slots * x.shape[1])
 
 
 def plain_layer(
@@ -217,57 +218,50 @@ def plain_layer(
     rest = iter(tensors)
     num_entries = [next(rest).shape[0] for _ in layout.outputs]
     levels = [
-        [_next_level(rest, tensor.is_signed) for _ in tensor.levels] for tensor in layout.tensors
+        [pairs_of_level(_next(rest, 3 + tensor.is_signed)) for _ in tensor.levels]
+        for tensor in layout.tensors
     ]
-    partners = {key: _next_pairs(rest, products, key) for key in listed_keys(products)}
+    partners = {key: _next_partners(rest, products, key) for key in listed_keys(products)}
     factors = {}
     for aggr, s, level in products.out_of:
-        lists = levels[layout.input_numbers[s]][level]
-        factors[aggr, s, level] = pool_level(xs[s], lists, aggregations[aggr])
+        pairs = levels[layout.input_numbers[s]][level]
+        factors[aggr, s, level] = pool_level(xs[s], pairs, aggregations[aggr])
     ys = []
     for t, number in enumerate(layout.output_numbers):
         width = weights[t].shape[-1]
         y = xs[0].new_zeros(num_entries[t], width)  # (rows, out)
-        for level, lists in enumerate(levels[number]):
+        for level, pairs in enumerate(levels[number]):
             own = products.into[t][level]
             # (keys, slots x out) each
             terms = [factors[p.aggr, p.source, p.source_level] @ matrices[p.matrix] for p in own]
             bias = biases[t]
             if not level and bias is not None:  # every row whose orbit has a bias reads one
-                terms.append(bias.flatten().expand(lists.sizes.shape[0], -1))
+                terms.append(bias.flatten().expand(_sizes(pairs).shape[0], -1))
             if terms:
-                z = sum(terms[1:], terms[0]).reshape(lists.sizes.numel(), width)  # (bags, out)
-                y = y.index_add(0, lists.rows, _read(z, lists))
+                z = sum(terms[1:], terms[0]).reshape(_sizes(pairs).numel(), width)  # (bags, out)
+                read = pairs.signed(z.index_select(0, pairs.targets))  # (pairs, out)
+                y = y.index_add(0, pairs.sources, read)
         ys.append(y)
     for p in products.of_partners:
         matrix = sum((matrices[k] for k in p.matrices[1:]), matrices[p.matrices[0]])
         read = xs[p.source] @ matrix  # (rows, out)
-        pairs = partners.get(p.key)
-        if pairs is None:
+        if p.key not in partners:
             ys[p.target] = ys[p.target] + read
             continue
-        read = read.index_select(0, pairs.sources)  # (pairs, out)
-        if pairs.signs is not None:
-            read = read * pairs.signs[:, None].to(read.dtype)
+        pairs = partners[p.key]
+        read = pairs.signed(read.index_select(0, pairs.sources))  # (pairs, out)
         ys[p.target] = ys[p.target].index_add(0, pairs.targets, read)
     return ys
 
 
-def _next_level(tensors: Iterator[Tensor], is_signed: bool) -> LevelLists:
-    rows, bags, sizes = next(tensors), next(tensors), next(tensors)
-    return LevelLists(rows, bags, sizes, next(tensors) if is_signed else None)
+def _next(tensors: Iterator[Tensor], count: int) -> list[Tensor]:
+    return [next(tensors) for _ in range(count)]
 
 
-def _next_pairs(tensors: Iterator[Tensor], products: Products, key: PartnerKey) -> PartnerLists:
+def _next_partners(tensors: Iterator[Tensor], products: Products, key: PartnerKey) -> Pairs:
     is_signed = products.layout.patterns[key[0].tensor].is_oriented
-    targets, sources = next(tensors), next(tensors)
-    return PartnerLists(targets, sources, next(tensors) if is_signed else None)
-
-
-def _read(z: Tensor, lists: LevelLists) -> Tensor:
-    """Return what every pair reads of its bag, with its sign: (pairs, out)."""
-    read = z.index_select(0, lists.bags)
-    return read if lists.signs is None else read * lists.signs[:, None].to(z.dtype)
+    targets, sources, *signs = _next(tensors, 2 + is_signed)
+    return Pairs(targets, sources, None, *signs)
 
 
 def misfit(xs: Sequence[Tensor], counts: Sequence[Tensor]) -> str | None:

@@ -24,13 +24,7 @@ from incidence.engine.bags import Bags, Lists, range_bags, wide_of
 from incidence.engine.layout import MapLayout, OrbitRef, TensorLayout, layout_of
 from incidence.engine.memory import Buffers
 from incidence.engine.partners import PartnerKey, Partners, partners_of
-from incidence.engine.shared import (
-    BagExchange,
-    SharedKeys,
-    Traffic,
-    all_shared,
-    shared_keys,
-)
+from incidence.engine.shared import SharedKeys, all_shared, shared_keys
 from incidence.engine.store import Batchable, Listed, cached_plan
 from incidence.structure.arrange import Arranged, arranged
 from incidence.structure.data import Array, StructureData, cache_of
@@ -50,7 +44,9 @@ class Plan(Batchable):
             host.
         bags: The bags of every layout in `layout.tensors`.
         partners: The entries on one node set that read each other, by orbit and operation.
-        traffic: On a part of a structure, the bytes that a layer sends.
+        sent_forward: On a part of a structure, the bytes that a layer with sums and means sends
+            for the bags of every input, by its name.
+        sent_backward: The same for every output, where gradients of inputs are needed.
     """
 
     layout: MapLayout
@@ -58,7 +54,8 @@ class Plan(Batchable):
     num_entries: Array
     bags: tuple[Bags, ...]
     partners: dict[PartnerKey, Partners]
-    traffic: Traffic | None = None
+    sent_forward: dict[str, int] = field(default_factory=dict)
+    sent_backward: dict[str, int] = field(default_factory=dict)
 
     @property
     def inputs(self) -> list[Bags]:
@@ -90,7 +87,8 @@ class Plan(Batchable):
         totals = zip(self.layout.levels, self.num_keys.sum(1).tolist(), strict=True)
         keys = ", ".join(f"{n:,} of size {len(level)}" for level, n in totals)
         lines += [f"  keys: {keys}", f"  memory: {self.num_bytes / 2**20:,.1f} MiB"]
-        lines += self.traffic.lines() if self.traffic is not None else []
+        for step, sent in (("forward", self.sent_forward), ("backward", self.sent_backward)):
+            lines += [f"  sent {step}, `{name}`: {count:,} bytes" for name, count in sent.items()]
         return "\n".join(lines)
 
     @property
@@ -99,6 +97,11 @@ class Plan(Batchable):
         tensors = [t for bags in self.bags for t in bags.tensors]
         tensors += [t for partners in self.partners.values() for t in partners.tensors]
         return sum(t.numel() * t.element_size() for t in tensors)
+
+    @property
+    def bytes_sent(self) -> int:
+        """The bytes that a layer sends from this process, forward and backward."""
+        return sum(self.sent_forward.values()) + sum(self.sent_backward.values())
 
     def with_channels(
         self, in_channels: Sequence[int], out_channels: Sequence[int], like: Tensor
@@ -111,18 +114,18 @@ class Plan(Batchable):
             like: A tensor of the type of the features.
         """
         itemsize = torch.empty(0, dtype=wide_of(like.dtype)).element_size()
-        forward, backward = (
-            [
-                (str(pattern), bags.exchange.num_bytes(bags.num_slots, width, itemsize))
-                for pattern, bags, width in zip(patterns, sides, channels, strict=True)
-                if bags.exchange is not None
-            ]
-            for patterns, sides, channels in (
-                (self.layout.map.inputs, self.inputs, in_channels),
-                (self.layout.map.outputs, self.outputs, out_channels),
-            )
+
+        def sent(
+            patterns: Sequence[Pattern], sides: Sequence[Bags], channels: Sequence[int]
+        ) -> dict[str, int]:
+            own = zip(patterns, sides, channels, strict=True)
+            return {str(p): bags.num_bytes_sent(width, itemsize) for p, bags, width in own}
+
+        return replace(
+            self,
+            sent_forward=sent(self.layout.map.inputs, self.inputs, in_channels),
+            sent_backward=sent(self.layout.map.outputs, self.outputs, out_channels),
         )
-        return replace(self, traffic=Traffic(tuple(forward), tuple(backward)))
 
     def fits(self, structure: StructureData) -> bool:
         """Return whether it is for as many entries as a structure has."""
@@ -256,18 +259,18 @@ def build_plan(layout: MapLayout, structure: StructureData) -> Plan:
         bags.append(_build_bags(tensor, own, counts, structure))
     partners = _build_partners(layout, keyed, structure)
     if structure.world is not None:
-        bags = _with_exchanges(layout, bags, num_keys.sum(1).tolist(), keyed, structure)
+        bags = _shared_bags(layout, bags, num_keys.sum(1).tolist(), keyed, structure)
     return Plan(layout, num_keys, num_entries, tuple(bags), partners)
 
 
-def _with_exchanges(
+def _shared_bags(
     layout: MapLayout,
     bags: Sequence[Bags],
     num_keys: Sequence[int],
     keyed: Sequence[_BucketKeys],
     structure: StructureData,
 ) -> list[Bags]:
-    """Return the bags of a part of a structure with their exchanges.
+    """Return the bags of a part of a structure, which are exchanged.
 
     All processes build this plan together: they find out which keys they share, and how many
     entries the bags have over all processes.
@@ -284,7 +287,7 @@ def _with_exchanges(
         slots = zip(tensor.levels, own.num_slots, strict=True)
         levels = tuple(shared[level] if count else none for level, count in slots)
         is_copy = not tensor.pattern.faces and world.rank > 0
-        one = replace(own, exchange=BagExchange(world, levels, is_copy), buffers=Buffers())
+        one = replace(own, shared=levels, is_copy=is_copy, buffers=Buffers())
         one.count_all()
         joined.append(one)
     return joined
@@ -304,7 +307,7 @@ def _shared_at(
             numbers = bucket.numbers[level].flatten()
             nodes[numbers] = bucket.keys[level].nodes.reshape(-1, len(level))
     keys = (nodes[:, 0] >= 0).nonzero()[:, 0]
-    return shared_keys(structure.whole_nodes(nodes[keys]), world).of(keys)
+    return shared_keys(structure.whole_nodes(nodes[keys]), world).numbered(keys)
 
 
 def _needs_keys(layout: MapLayout, pattern: Pattern) -> bool:

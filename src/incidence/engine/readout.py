@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from incidence.engine.aggregate import Aggregation, LinearAggregation, Pooled, assert_linear
+from incidence.engine.aggregate import Aggregation, LinearAggregation, assert_linear
 from incidence.engine.bags import Bags, wide_of
 from incidence.engine.gradient import with_gradient
 
@@ -28,7 +28,7 @@ def pool_structures(x: Tensor, aggregations: Sequence[Aggregation], bags: Bags) 
 
     def run(x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         pooled = _pool(x.contiguous(), aggregations, bags)
-        rows = [levels[0] for levels, _ in pooled]
+        rows = [of_structures for of_structures, _ in pooled]
         return rows, [x, *rows, *(kept for _, kept in pooled)]
 
     def gradient(
@@ -39,19 +39,25 @@ def pool_structures(x: Tensor, aggregations: Sequence[Aggregation], bags: Bags) 
     return with_gradient(run, gradient, x)
 
 
-def _pool(x: Tensor, aggregations: Sequence[Aggregation], bags: Bags) -> list[Pooled]:
-    """Return what every aggregation pools; multiples of the sum share it."""
+def _pool(
+    x: Tensor, aggregations: Sequence[Aggregation], bags: Bags
+) -> list[tuple[Tensor, Tensor]]:
+    """Return what every aggregation pools, and what else its adjoint needs.
+
+    Multiples of the sum share it.
+    """
     sums: Tensor | None = None
     pooled = []
     for aggregation in aggregations:
         if not isinstance(aggregation, LinearAggregation):
-            pooled.append(aggregation.pool(x, bags))
+            rows, kept = aggregation.pool(x, bags)
+            pooled.append((bags.by_level(rows)[0], kept))
             continue
         if sums is None:
             [sums] = bags.pool_all(x.to(wide_of(x.dtype)))
         # a copy, as every output is a tensor of its own
         scaled = aggregation.scale(sums, bags, 0).to(x.dtype, copy=True)
-        pooled.append(Pooled([scaled], x.new_empty(0)))
+        pooled.append((scaled, x.new_empty(0)))
     return pooled
 
 
@@ -76,7 +82,7 @@ def _adjoint(
         outputs, kept, grads = (tensors[k * count : (k + 1) * count] for k in range(3))
         # every process has a share of the gradients
         [whole] = bags.totals([torch.cat(grads, dim=1)])
-        if bags.exchange is not None and bags.exchange.is_copy:
+        if bags.is_copy:
             return [torch.zeros_like(x)], []
         grads = whole.chunk(count, dim=1)
         d_x, d_sums = torch.zeros_like(x), None
@@ -85,9 +91,9 @@ def _adjoint(
                 scaled = aggregation.scale(grads[k].contiguous(), bags, 0)
                 d_sums = scaled if d_sums is None else d_sums + scaled
             else:
-                pooled = Pooled([outputs[k]], kept[k])
-                of_bags = grads[k].reshape(-1, x.shape[1])  # (bags, channels)
-                aggregation.add_adjoint(d_x, of_bags, x, pooled, bags)
+                # (bags, channels)
+                rows, of_bags = (part.reshape(-1, x.shape[1]) for part in (outputs[k], grads[k]))
+                aggregation.add_adjoint(d_x, of_bags, x, (rows, kept[k]), bags)
         if d_sums is not None:
             d_x += bags.read(d_sums.view(-1, x.shape[1]))
         return [d_x], []

@@ -10,10 +10,8 @@ one sum over all processes. Who shares what is computed with the plan.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -22,19 +20,7 @@ from incidence.engine.gradient import linear_map
 from incidence.structure.ragged import expand, ranges, rank_rows
 from incidence.structure.world import World
 
-__all__ = [
-    "BagExchange",
-    "CopyStep",
-    "ExchangeStep",
-    "OwnRowsStep",
-    "SharedKeys",
-    "StepBetween",
-    "Traffic",
-    "all_shared",
-    "exchange_step",
-    "exchanged",
-    "shared_keys",
-]
+__all__ = ["SharedKeys", "all_shared", "exchanged", "shared_keys"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +28,7 @@ class SharedKeys:
     """The keys of one level that other processes use too.
 
     Attributes:
+        world: The processes.
         sends: For every process the keys that are exchanged with it, ascending. Both sides list
             them in the same order.
         summed: The keys here that take part in the sum over all processes.
@@ -50,6 +37,7 @@ class SharedKeys:
         has_pairs: Whether any two processes exchange keys.
     """
 
+    world: World
     sends: tuple[Tensor, ...]
     summed: Tensor
     places: Tensor
@@ -61,24 +49,37 @@ class SharedKeys:
         """Whether nothing is sent, by any process."""
         return not self.has_pairs and not self.num_summed
 
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The lists."""
+        return [*self.sends, self.summed, self.places]
+
     def num_sent(self) -> int:
         """Return how many keys this process sends: to each process, and to the common sum."""
         return sum(map(len, self.sends)) + self.num_summed
 
-    def of(self, keys: Tensor) -> SharedKeys:
+    def numbered(self, keys: Tensor) -> SharedKeys:
         """Return the same for keys under other numbers, which must ascend."""
         sends = tuple(keys[own] for own in self.sends)
-        return SharedKeys(sends, keys[self.summed], self.places, self.num_summed, self.has_pairs)
+        return replace(self, sends=sends, summed=keys[self.summed])
+
+    def total(self, x: Tensor, op: str = "sum") -> Tensor:
+        """Return values over all processes without gradients, (keys, *shape of a row)."""
+        [full] = exchanged([self], [x.reshape(len(x), -1)], op)
+        return full.view(x.shape)
+
+    def complete(self, x: Tensor) -> Tensor:
+        """Return sums over all processes, differentiably, (keys, *shape of a row)."""
+        # the exchange is symmetric: it is its own adjoint
+        return linear_map(x, self.total, self.total)
 
 
 def all_shared(count: int, world: World) -> SharedKeys:
     """Return the schedule of keys that all processes have under the same numbers."""
     keys = torch.arange(count)
     num_summed = count if world.size > 1 else 0
-    return SharedKeys(
-        tuple(keys[:0] for _ in range(world.size)), keys[:num_summed], keys[:num_summed],
-        num_summed, False,
-    )  # fmt: skip
+    nobody = (keys[:0],) * world.size
+    return SharedKeys(world, nobody, keys[:num_summed], keys[:num_summed], num_summed, False)
 
 
 def shared_keys(keys: Tensor, world: World) -> SharedKeys:
@@ -88,13 +89,15 @@ def shared_keys(keys: Tensor, world: World) -> SharedKeys:
 
     Args:
         keys: The nodes of every key as numbers in the whole structure, shape (keys, nodes); in
-            lexicographic order, each once.
+            lexicographic order, each once. Without columns, the keys are the structures of a batch.
         world: The processes.
     """
+    size = keys.shape[1]
+    if not size:
+        return all_shared(len(keys), world)
     none = keys.new_zeros(0)
     if world.size == 1:
-        return SharedKeys((none,), none, none, 0, False)
-    size = keys.shape[1]
+        return SharedKeys(world, (none,), none, none, 0, False)
     home = _hashed(keys) % world.size
     asked = [(home == rank).nonzero()[:, 0] for rank in range(world.size)]
     came = world.swap_any([keys[own].flatten() for own in asked])
@@ -108,7 +111,7 @@ def shared_keys(keys: Tensor, world: World) -> SharedKeys:
     in_sum = torch.cat([own[a[:, 0]] for own, a in zip(asked, sums, strict=True)])
     places = torch.cat([a[:, 1] for a in sums])
     has_pairs = int(world.reduce(torch.tensor([len(keys_of)]))) > 0
-    return SharedKeys(sends, in_sum, places, num_summed, has_pairs)
+    return SharedKeys(world, sends, in_sum, places, num_summed, has_pairs)
 
 
 def _hashed(keys: Tensor) -> Tensor:
@@ -163,37 +166,39 @@ def _by_process(answers: Tensor, processes: Tensor, world: World) -> list[Tensor
 
 
 def exchanged(
-    world: World, shared: Sequence[SharedKeys], values: Sequence[Tensor], op: str = "sum"
+    shared: Sequence[SharedKeys],
+    values: Sequence[Tensor],
+    op: str = "sum",
+    is_copy: bool = False,
 ) -> list[Tensor]:
     """Return the values of keys over all processes, from what each process has.
 
     Args:
-        world: The processes.
         shared: Who shares which keys, for each of several levels.
         values: The values of the keys, (keys, numbers each), of one type.
         op: `sum`, `max` or `min`.
+        is_copy: Whether another process counts the values that are here.
     """
+    if is_copy:
+        values = [torch.full_like(value, _NEUTRAL[op]) for value in values]
     if all(level.is_idle for level in shared):
         return list(values)
     full = [
         value if level.is_idle else value.clone()
         for level, value in zip(shared, values, strict=True)
     ]
-    _swap_pairs(world, shared, values, full, op)
-    _sum_all(world, shared, values, full, op)
+    _swap_pairs(shared, values, full, op)
+    _sum_all(shared, values, full, op)
     return full
 
 
 def _swap_pairs(
-    world: World,
-    shared: Sequence[SharedKeys],
-    values: Sequence[Tensor],
-    full: Sequence[Tensor],
-    op: str,
+    shared: Sequence[SharedKeys], values: Sequence[Tensor], full: Sequence[Tensor], op: str
 ) -> None:
     """Exchange the keys that few processes share."""
     if not any(level.has_pairs for level in shared):
         return
+    world = shared[0].world
     both = list(zip(shared, values, strict=True))
     parts = [
         torch.cat([value.index_select(0, level.sends[rank]).flatten() for level, value in both])
@@ -231,11 +236,7 @@ _NEUTRAL = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
 
 
 def _sum_all(
-    world: World,
-    shared: Sequence[SharedKeys],
-    values: Sequence[Tensor],
-    full: Sequence[Tensor],
-    op: str,
+    shared: Sequence[SharedKeys], values: Sequence[Tensor], full: Sequence[Tensor], op: str
 ) -> None:
     """Exchange the keys that many processes share."""
     if not any(level.num_summed for level in shared):
@@ -244,224 +245,9 @@ def _sum_all(
     for level, value in zip(shared, values, strict=True):
         table = value.new_full((level.num_summed, value.shape[1]), _NEUTRAL[op])
         tables.append(table.index_copy_(0, level.places, value.index_select(0, level.summed)))
-    total = world.reduce(torch.cat([table.flatten() for table in tables]), op)
+    total = shared[0].world.reduce(torch.cat([table.flatten() for table in tables]), op)
     pieces = total.split([table.numel() for table in tables])
     for level, table, piece, into in zip(shared, tables, pieces, full, strict=True):
         if len(level.summed):
             rows = piece.view(table.shape).index_select(0, level.places)
             into.index_copy_(0, level.summed, rows)
-
-
-class Traffic(NamedTuple):
-    """The bytes that a layer with sums and means sends from this process.
-
-    Attributes:
-        forward: For every input its name, and the bytes of its bags.
-        backward: For every output, where gradients of inputs are needed, the same.
-    """
-
-    forward: tuple[tuple[str, int], ...]
-    backward: tuple[tuple[str, int], ...]
-
-    def lines(self) -> list[str]:
-        """Return a line for every step."""
-        steps = [("forward", self.forward), ("backward", self.backward)]
-        return [
-            f"  sent {step}, `{name}`: {count:,} bytes"
-            for step, tensors in steps
-            for name, count in tensors
-        ]
-
-    @property
-    def num_bytes(self) -> int:
-        """The bytes of both ways."""
-        return sum(count for _, count in self.forward + self.backward)
-
-
-@dataclass(frozen=True, eq=False)
-class BagExchange:
-    """The exchange of the bags of a tensor.
-
-    Attributes:
-        world: The processes.
-        levels: Who shares the keys of every level.
-        is_copy: Whether the rows of the tensor are on another process too, which counts them: the
-            values of whole structures are on all processes.
-    """
-
-    world: World
-    levels: tuple[SharedKeys, ...]
-    is_copy: bool
-
-    def totals(self, values: Sequence[Tensor], op: str = "sum") -> list[Tensor]:
-        """Return the full values of the bags of every level, from those of this process."""
-        return exchanged(self.world, self.levels, values, op)
-
-    def of_inputs(self, values: Sequence[Tensor], op: str = "sum") -> list[Tensor]:
-        """Return the full values of bags that rows are written to. Copies do not count."""
-        if self.is_copy:
-            values = [torch.full_like(value, _NEUTRAL[op]) for value in values]
-        return self.totals(values, op)
-
-    def num_bytes(self, num_slots: Sequence[int], channels: int, itemsize: int) -> int:
-        """Return the bytes that this process sends in one exchange."""
-        sent = [
-            level.num_sent() * slots * channels
-            for level, slots in zip(self.levels, num_slots, strict=True)
-        ]
-        return sum(sent) * itemsize
-
-
-class StepBetween(ABC):
-    """A step of a product on a part of a structure that needs other processes.
-
-    Attributes:
-        sources: The number of the values.
-        num_rows: The number of rows, of the result and of the values.
-    """
-
-    sources: tuple[int, ...]
-    num_rows: tuple[int, int]
-    num_products = 0
-
-    @property
-    @abstractmethod
-    def cost(self) -> str:
-        """What it costs, in words."""
-
-    @property
-    @abstractmethod
-    def tensors(self) -> list[Tensor]:
-        """The lists."""
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the lists."""
-        return self.tensors[-1].device
-
-    @property
-    def kind(self) -> str:
-        """What it is."""
-        return type(self).__name__
-
-    @abstractmethod
-    def run(self, x: Tensor) -> Tensor:
-        """Return the result, (rows, *shape of a row)."""
-
-
-@dataclass(frozen=True, eq=False)
-class CopyStep(StepBetween):
-    """All rows of a tensor on every process.
-
-    Attributes:
-        sources, num_rows: See `StepBetween`.
-        world: The processes.
-        own: The rows of this process.
-        all_rows: The rows of all processes, in the order of processes.
-    """
-
-    sources: tuple[int, ...]
-    num_rows: tuple[int, int]
-    world: World
-    own: Tensor
-    all_rows: Tensor
-
-    @property
-    def cost(self) -> str:
-        """What it costs, in words."""
-        return f"{self.num_rows[1]:,} rows are sent to every process"
-
-    @property
-    def tensors(self) -> list[Tensor]:
-        """The lists."""
-        return [self.own, self.all_rows]
-
-    def run(self, x: Tensor) -> Tensor:
-        """Return the rows of all processes; gradients are added up over processes."""
-
-        def copied(x: Tensor) -> Tensor:
-            values = torch.cat(self.world.gather(x.flatten())).view(-1, *x.shape[1:])
-            return values.new_empty(values.shape).index_copy_(0, self.all_rows, values)
-
-        def summed(grad: Tensor) -> Tensor:
-            return self.world.reduce(grad).index_select(0, self.own)
-
-        return linear_map(x, copied, summed)
-
-
-@dataclass(frozen=True, eq=False)
-class OwnRowsStep(StepBetween):
-    """Some rows of what was computed for the whole structure.
-
-    Attributes:
-        sources, num_rows: See `StepBetween`.
-        own: The rows of this process.
-    """
-
-    sources: tuple[int, ...]
-    num_rows: tuple[int, int]
-    own: Tensor
-
-    @property
-    def cost(self) -> str:
-        """What it costs, in words."""
-        return f"{self.num_rows[0]:,} of {self.num_rows[1]:,} rows are of this process"
-
-    @property
-    def tensors(self) -> list[Tensor]:
-        """The lists."""
-        return [self.own]
-
-    def run(self, x: Tensor) -> Tensor:
-        """Return the rows of this process."""
-        return x.index_select(0, self.own)
-
-
-@dataclass(frozen=True, eq=False)
-class ExchangeStep(StepBetween):
-    """A step of a product on a part of a structure: sums at keys become those of all processes.
-
-    Attributes:
-        sources: The number of the sums.
-        num_rows: The number of keys, for the result and for the sums.
-        world: The processes.
-        shared: Who shares which keys.
-    """
-
-    sources: tuple[int, ...]
-    num_rows: tuple[int, int]
-    world: World
-    shared: SharedKeys
-
-    @property
-    def cost(self) -> str:
-        """What it costs, in words."""
-        return f"{self.shared.num_sent():,} of {self.num_rows[0]:,} keys are sent"
-
-    @property
-    def tensors(self) -> list[Tensor]:
-        """The lists."""
-        return [*self.shared.sends, self.shared.summed, self.shared.places]
-
-    def run(self, x: Tensor) -> Tensor:
-        """Return the sums of all processes, (keys, *shape of a row)."""
-        # the exchange is symmetric: it is its own adjoint
-        return linear_map(x, self.of, self.of)
-
-    def of(self, x: Tensor, op: str = "sum") -> Tensor:
-        """Return the values over all processes, without gradients."""
-        [full] = exchanged(self.world, [self.shared], [x.reshape(len(x), -1)], op)
-        return full.view(x.shape)
-
-
-def exchange_step(source: int, keys: Tensor, world: World) -> ExchangeStep:
-    """Return the step that exchanges keys; all processes call this together.
-
-    Args:
-        source: The number of the values.
-        keys: The nodes of every key in the whole structure, in lexicographic order; without
-            columns, the keys are the structures of a batch.
-        world: The processes.
-    """
-    shared = shared_keys(keys, world) if keys.shape[1] else all_shared(len(keys), world)
-    return ExchangeStep((source,), (len(keys), len(keys)), world, shared)

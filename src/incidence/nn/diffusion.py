@@ -20,7 +20,7 @@ from incidence.engine.diffusion import (
     sum_around,
 )
 from incidence.engine.plain import refused
-from incidence.engine.shared import ExchangeStep, exchange_step
+from incidence.engine.shared import SharedKeys, shared_keys
 from incidence.errors import IncidenceError
 from incidence.nn.composition import Planned, Side, unknown
 from incidence.nn.tensors import Values, as_list, as_side, key_of, takes_examples
@@ -117,12 +117,12 @@ def _held(x: Tensor, sort: str, structure: Structure) -> Tensor:
     return x.index_select(0, held[0])
 
 
-def _exchange_of_nodes(structure: Structure) -> ExchangeStep | None:
-    """Return how nodes of a part of a structure are exchanged; None for a whole one."""
+def _shared_nodes(structure: Structure) -> SharedKeys | None:
+    """Return which nodes of a part of a structure others have too; None for a whole one."""
     if structure.world is None:
         return None
     nodes = structure.whole_nodes(torch.arange(structure.total_nodes))
-    return exchange_step(0, nodes[:, None], structure.world)
+    return shared_keys(nodes[:, None], structure.world)
 
 
 class Surroundings(Incident):
@@ -183,7 +183,7 @@ class Surroundings(Incident):
         cache, key = cache_of(structure, Neighbourhoods), (tuple(self.links), dtype)
         if key not in cache:
             lists = incidences(structure, self.links)
-            cache[key] = Neighbourhoods.of(lists, dtype, _exchange_of_nodes(structure))
+            cache[key] = Neighbourhoods.of(lists, dtype, _shared_nodes(structure))
         return cache[key]
 
 

@@ -21,7 +21,6 @@ from incidence.engine.products.plain import (
 )
 from incidence.engine.products.plan import JoinPlan, JoinStep
 from incidence.engine.products.softmax import groups_of, softmax_of_groups
-from incidence.engine.shared import ExchangeStep, StepBetween
 from incidence.errors import IncidenceError
 from incidence.nn.tensors import assert_rows, assert_structure
 from incidence.structure import Structure
@@ -126,14 +125,10 @@ def _refused(
 
 def _run(plan: JoinPlan, xs: Sequence[Tensor], shape: Sequence[int] | None = None) -> Tensor:
     values = list(xs)  # operands, then the results of the steps
-    # A step between processes may follow it, but none that multiplies.
-    last = plan.batched_steps[-1]
+    last = plan.steps[-1]
     for step in plan.steps:
         factors = [values[source] for source in step.sources]
-        if isinstance(step, StepBetween):
-            values.append(step.run(factors[0]))
-        else:
-            values.append(join(step, factors, shape if step is last else None))
+        values.append(join(step, factors, shape if step is last else None))
     return values[-1]
 
 
@@ -249,9 +244,8 @@ def softmax(x: Tensor, pattern: str, over: str, structure: Structure) -> Tensor:
     assert_structure(structure, "structure=", 'softmax(x, "(i j)", over="j", structure=s)')
     plan = groups_of(structure, pattern, over)
     assert_rows(f"the features of `{pattern}`", x, plan.num_rows[0], structure)
-    step, *others = plan.steps  # the groups, then an exchange if processes share the structure
-    exchange = cast("ExchangeStep", others[0]) if others else None
-    return softmax_of_groups(x, cast("JoinStep", step), exchange)
+    [step] = plan.steps
+    return softmax_of_groups(x, cast("JoinStep", step))
 
 
 def plan_einsum(text: str, structure: Structure, limit: int = MAX_JOINED) -> JoinPlan:

@@ -17,16 +17,16 @@ from incidence.engine.bags import Bags
 from incidence.engine.layout import TensorLayout
 from incidence.engine.partners import PartnerKey
 from incidence.engine.plain import (
-    LevelLists,
-    PartnerLists,
     assert_plain,
-    level_lists,
+    level_pairs,
+    level_tensors,
     listed_keys,
-    partner_lists,
+    partner_pairs,
+    partner_tensors,
 )
 from incidence.engine.plan import Plan, plan_of
 from incidence.engine.products.contract import MAX_JOINED, join_plan_of
-from incidence.engine.products.plain import StepLists, group_lists, product_program, step_lists
+from incidence.engine.products.plain import group_lists, product_program, step_pairs
 from incidence.engine.products.plan import JoinPlan, JoinStep
 from incidence.engine.products.softmax import groups_of
 from incidence.errors import IncidenceError
@@ -103,9 +103,8 @@ class PlainInputs:
                     tensor,
                     _about_level(layout, spelled[layout.pattern], level, what),
                 )
-                for level, lists in zip(layout.levels, level_lists(bags), strict=True)
-                for what, tensor in zip(LevelLists._fields, lists, strict=True)
-                if tensor is not None
+                for level, pairs in zip(layout.levels, level_pairs(bags), strict=True)
+                for what, tensor in level_tensors(pairs).items()
             ]
         return self._names[key]
 
@@ -117,11 +116,10 @@ class PlainInputs:
         if own not in self._names:
             number = self._count("pairs")
             about = f"pairs of entries of `{pattern}` on the same nodes, with overlap {key[1]}"
-            lists = partner_lists(plan.partners[key], pattern.is_oriented, plan.device)
+            pairs = partner_pairs(plan.partners[key], pattern.is_oriented, plan.device)
             self._names[own] = [
-                self._add(f"pairs_{number}_{what}", t, f"{what} of {about}")
-                for what, t in zip(PartnerLists._fields, lists, strict=True)
-                if t is not None
+                self._add(f"pairs_{number}_{what}", tensor, f"{what} of {about}")
+                for what, tensor in partner_tensors(pairs).items()
             ]
         return self._names[own]
 
@@ -213,26 +211,27 @@ class PlainInputs:
         if key not in self.parts:
             plan = join_plan_of(structure, product, limit, is_fixed=True)
             named = [
-                self._step(plan, number, step_lists(step))
+                self._step(plan, number, step)
                 for number, step in enumerate(plan.steps)
                 if isinstance(step, JoinStep)  # a fixed plan has no others
             ]
             self.parts[key] = [name for names in named for name in names], product_program(plan)
 
-    def _step(self, plan: JoinPlan, step: int, lists: StepLists) -> list[str]:
-        number, about = self._count("join"), f"{plan.formulas[step]} of `{plan.text}`"
-        factors = [plan.names[source] for source in plan.steps[step].sources]
+    def _step(self, plan: JoinPlan, place: int, step: JoinStep) -> list[str]:
+        number, about = self._count("join"), f"{plan.formulas[place]} of `{plan.text}`"
+        factors = [plan.names[source] for source in step.sources]
+        pairs = step_pairs(step)
         named = [
-            ("targets", lists.targets, "target of each joined row"),
-            ("sizes", lists.sizes, "joined rows of each target"),
+            ("targets", pairs[0].targets, "target of each joined row"),
+            ("sizes", pairs[0].sizes, "joined rows of each target"),
         ]
-        for k, (rows, factor) in enumerate(zip(lists.rows, factors, strict=True)):
-            named.append((f"rows_{k}", rows, f"row of {factor} of each joined row"))
-        if lists.signs is not None:
-            named.append(("signs", lists.signs, "sign of each joined row"))
+        for k, (own, factor) in enumerate(zip(pairs, factors, strict=True)):
+            named.append((f"rows_{k}", own.sources, f"row of {factor} of each joined row"))
+        named.append(("signs", pairs[0].signs, "sign of each joined row"))
         return [
             self._add(f"join_{number}_{what}", tensor, f"{words}: {about}")
             for what, tensor, words in named
+            if tensor is not None
         ]
 
 

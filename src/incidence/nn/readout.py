@@ -12,7 +12,7 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.engine.aggregate import as_aggregations
 from incidence.engine.layout import layout_of
-from incidence.engine.plain import LevelLists, level_lists, pool_level, refused
+from incidence.engine.plain import level_pairs, level_tensors, pairs_of_level, pool_level, refused
 from incidence.engine.plan import plan_of
 from incidence.engine.readout import pool_structures
 from incidence.errors import IncidenceError
@@ -128,7 +128,7 @@ class Readout(Planned):
         if lists is None:
             columns = self._num_orbits[number] * x.shape[1]
             return [refused(None, x, structure.num_structures, columns) for _ in self._aggregations]
-        own = LevelLists(*lists.tensors)
+        own = pairs_of_level(lists.tensors)
         return [pool_level(x, own, aggregation.name) for aggregation in self._aggregations]
 
     def plan(self, structure: Structure) -> None:
@@ -136,9 +136,8 @@ class Readout(Planned):
         entries, plan = recorded(structure), plan_of(self._on(structure), self._layout)
         for number, bags in enumerate(plan.inputs):
             if f"{self._key} {number}" not in entries:
-                [lists] = level_lists(bags)
-                tensors = [t for t in lists if t is not None]
-                entries[f"{self._key} {number}"] = Recorded(tensors)
+                [pairs] = level_pairs(bags)
+                entries[f"{self._key} {number}"] = Recorded([*level_tensors(pairs).values()])
 
     def _on(self, structure: Structure) -> Structure:
         """The structure with the entries of oriented tensors as entries without orientation too;

@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from incidence.engine.aggregate import AGGREGATIONS, Sum
 from incidence.errors import IncidenceError
 from incidence.nn.automorphism import AutomorphismLinear
 from incidence.nn.dense import operator_matrix
@@ -161,8 +160,7 @@ def _assert_sum(layer: object) -> None:
             " in_channels."
         )
     if isinstance(inner, Linear) and (
-        _weight(layer, 0, 0).ndim > 3
-        or not all(isinstance(AGGREGATIONS[name], Sum) for name in inner.aggr)
+        _weight(layer, 0, 0).ndim > 3 or any(name != "sum" for name in inner.aggr)
     ):
         raise IncidenceError(
             "weights are carried between layers that take sums; this one has"

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.products import ProductText
+from incidence.engine.bags import Lists
 from incidence.engine.products import contract
 from incidence.engine.products import join as joins
 from incidence.engine.products.contract import join_plan_of
 from incidence.engine.products.join import join, run_join
-from incidence.engine.products.plan import JoinStep, RoleLists
+from incidence.engine.products.plan import JoinStep
 from incidence.structure import Structure
 from tests.structure.random_structures import random_structure
 
@@ -51,7 +52,8 @@ def step_for(text: str, texts: list[str]) -> JoinStep:
 
 def by_hand(step: JoinStep, xs: list[Tensor], role: int, shape: tuple[int, ...]) -> Tensor:
     """The sum, joined row by joined row."""
-    ptr, columns, sign = step.lists(role)
+    one, other = step.lists(role)
+    ptr, columns, sign = one.ptr, (one.members, other.members), one.signs
     out = torch.zeros(len(ptr) - 1, *shape, dtype=xs[0].dtype)
     for t in range(len(ptr) - 1):
         for p in range(int(ptr[t]), int(ptr[t + 1])):
@@ -105,10 +107,10 @@ def test_threads_share_targets_and_change_no_bit(monkeypatch):
         assert torch.equal(joins._compiled_join(step.lists(0), [x, x], (6,)), alone)
 
 
-def lists_of(sizes: list[int]) -> RoleLists:
+def lists_of(sizes: list[int]) -> Lists:
     """Targets with so many joined rows each."""
     ptr = torch.tensor([0, *sizes]).cumsum(0).int()
-    return RoleLists(ptr, (torch.zeros(sum(sizes), dtype=torch.int32),) * 2, None)
+    return Lists(torch.zeros(sum(sizes), dtype=torch.int32), ptr)
 
 
 @pytest.mark.parametrize(

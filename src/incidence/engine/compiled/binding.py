@@ -102,9 +102,9 @@ class Binding:
         self.addresses[lists : lists + 3] = [_address(t) for t in tensors]
 
     def _bind_join(self, use: JoinUse, plan: JoinPlan, counts: dict[Rows, int]) -> None:
-        step = plan.batched_steps[0]
+        step = plan.steps[0]
         self._kept.append(plan)
-        if use.has_factors and (len(plan.batched_steps) > 1 or step.sources != (0, 1)):
+        if use.has_factors and (len(plan.steps) > 1 or step.sources != (0, 1)):
             self.can_run = False
             return
         counts.setdefault(use.rows, plan.num_rows[-1])
@@ -118,15 +118,15 @@ class Binding:
         elif use.has_factors:
             tensors = []
             for role in range(3):
-                lists = step.lists(role)
-                tensors += [lists.ptr, *lists.columns, lists.sign]
-                self._check(lists.ptr, *lists.columns)
+                one, other = step.lists(role)
+                tensors += [one.ptr, one.members, other.members, one.signs]
+                self._check(one.ptr, one.members, other.members)
             numbers = [0, 1, *step.num_rows]
         else:
-            lists = step.lists(0)
-            tensors = [lists.ptr, *lists.columns]
-            self._check(lists.ptr, *lists.columns)
-            numbers = [lists.num_rows]
+            [groups] = step.lists(0)
+            tensors = [groups.ptr, groups.members]
+            self._check(groups.ptr, groups.members)
+            numbers = [groups.num_lists]
         self.numbers[use.numbers : use.numbers + len(numbers)] = numbers
         self.addresses[use.lists : use.lists + len(tensors)] = [_address(t) for t in tensors]
 

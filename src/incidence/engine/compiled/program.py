@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.products import ProductText
-from incidence.engine.aggregate import Aggregation, Mean, Sum
+from incidence.engine.aggregate import Aggregation, LinearAggregation
 from incidence.engine.layout import MapLayout, TensorLayout
 from incidence.engine.products.contract import join_plan_of
 from incidence.engine.products.join import join_functions, role_sizes
@@ -271,7 +271,7 @@ class Program:
             xs: The inputs.
             num_out: The channels of every output.
         """
-        if not all(isinstance(aggregation, (Sum, Mean)) for aggregation in aggregations):
+        if not all(isinstance(aggregation, LinearAggregation) for aggregation in aggregations):
             raise CannotCompileError("an aggregation that is no sum or mean")
         layout = products.layout
         if max(len(layout.inputs), len(layout.outputs)) > _MOST_TENSORS:
@@ -342,7 +342,7 @@ class Program:
         Where a level is pooled by sums and by means, the means have a value of their own; else they
         replace the sums.
         """
-        is_mean = [isinstance(aggregation, Mean) for aggregation in aggregations]
+        is_mean = [isinstance(a, LinearAggregation) and a.is_mean for a in aggregations]
         by_level: dict[tuple[int, int], list[int]] = {}
         for aggr, s, level in products.out_of:
             by_level.setdefault((s, level), []).append(aggr)

@@ -15,18 +15,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from incidence.engine.products.tables import Factor, Space, Table
+from incidence.engine.bags import Pairs
+from incidence.engine.products.tables import Factor, Table
 from incidence.engine.store import Listed
 from incidence.structure.data import Array, StructureData
 from incidence.structure.ragged import expand
 
-__all__ = ["DENSE", "DenseStep", "Grid", "Readings", "multiply_arrays"]
+__all__ = ["DENSE", "DenseStep", "Grid", "multiply_arrays"]
 
 OUTER, LEFT, INNER, RIGHT = range(4)
 
@@ -37,20 +37,6 @@ DENSE = "cells "
 """How the kind of such a step starts."""
 
 _EQUATIONS = ("olic,oirc->olrc", "olrc,oirc->olic", "olrc,olic->oirc")
-
-
-class Readings(NamedTuple):
-    """The cells of a tensor that have a row.
-
-    Attributes:
-        rows: The row of each of them.
-        places: Where each is in an array that has room for every structure of a batch.
-        sign: 1 or -1 for each; None where all are 1.
-    """
-
-    rows: Tensor
-    places: Tensor
-    sign: Tensor | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +59,7 @@ class DenseStep:
     rows: tuple[Tensor, ...]
     signs: tuple[Tensor | None, ...]
     num_targets: Array
-    _readings: dict[int, Readings] = field(default_factory=dict, repr=False)
+    _readings: dict[int, Pairs] = field(default_factory=dict, repr=False)
 
     @property
     def kind(self) -> str:
@@ -106,15 +92,17 @@ class DenseStep:
         outer, *others = self.sizes.max(axis=1, initial=0).tolist()
         return (outer * self.sizes.shape[1], *others)
 
-    def readings(self, role: int) -> Readings:
-        """Return the cells of a role that have a row. They are listed once."""
+    def readings(self, role: int) -> Pairs:
+        """Return the cells of a role that have a row, by where they are in an array.
+
+        They are listed once.
+        """
         if role not in self._readings:
             rows, sign = self.rows[role], self.signs[role]
             cells = (rows >= 0).nonzero()[:, 0]
             places = torch.from_numpy(self._places(role)).to(rows.device)[cells]
-            self._readings[role] = Readings(
-                rows[cells].long(), places, None if sign is None else sign[cells]
-            )
+            signs = None if sign is None else sign[cells]
+            self._readings[role] = Pairs(places, rows[cells].long(), signs=signs)
         return self._readings[role]
 
     def _places(self, role: int) -> Array:
@@ -196,7 +184,6 @@ class Grid:
             sort: structure.node_ptr(sort)[:-1] + structure._node_offsets[sort]
             for sort in self._lengths
         }
-        self.space = Space(structure.total_nodes, structure.num_structures)
 
     def _sizes(self, letters: Collection[str]) -> Array:
         """Return in how many ways letters can be put on the nodes of each structure."""
@@ -282,7 +269,7 @@ def _only(table: Table) -> Factor:
 def multiply_arrays(
     role: int,
     sizes: Sequence[int],
-    readings: Sequence[Readings],
+    readings: Sequence[Pairs],
     xs: Sequence[Tensor],
     num_rows: int,
 ) -> Tensor:
@@ -302,19 +289,16 @@ def multiply_arrays(
         for x, own, groups in zip(xs, given, others, strict=True)
     ]
     y = torch.einsum(_EQUATIONS[role], *arrays)
-    found = _signed(y.reshape(-1, y.shape[-1]).index_select(0, wanted.places), wanted.sign)
-    return found.new_zeros(num_rows, found.shape[1]).index_add(0, wanted.rows, found)
+    found = y.reshape(-1, y.shape[-1]).index_select(0, wanted.targets)
+    start = found.new_zeros(num_rows, found.shape[1])
+    return start.index_add(0, wanted.sources, wanted.signed(found))
 
 
-def _filled(x: Tensor, readings: Readings, sizes: Sequence[int]) -> Tensor:
-    """Return an array (*sizes, channels) with rows of x at their places, and 0 elsewhere."""
-    rows = _signed(x.index_select(0, readings.rows), readings.sign)
+def _filled(x: Tensor, cells: Pairs, sizes: Sequence[int]) -> Tensor:
+    """Return an array (*sizes, channels) with rows of x in their cells, and 0 elsewhere."""
+    rows = cells.signed(x.index_select(0, cells.sources))
     total = 1
     for size in sizes:
         total = total * size
-    array = rows.new_zeros(total, x.shape[1]).index_copy(0, readings.places, rows)
+    array = rows.new_zeros(total, x.shape[1]).index_copy(0, cells.targets, rows)
     return array.view(*sizes, x.shape[1])
-
-
-def _signed(rows: Tensor, sign: Tensor | None) -> Tensor:
-    return rows if sign is None else rows * sign[:, None].to(rows.dtype)

@@ -21,16 +21,16 @@ from ctypes import CDLL, c_int64, c_void_p, cast
 from functools import lru_cache
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from incidence.engine.bags import bag_sum, wide_of
+from incidence.engine.bags import Lists, bag_sum, wide_of
+from incidence.engine.gradient import with_gradient
 from incidence.engine.library import compiled_library
 from incidence.engine.products.dense import DenseStep, multiply_arrays
-from incidence.engine.products.plan import JoinStep, RoleLists
+from incidence.engine.products.plan import JoinStep
 from incidence.structure.data import Array
 
 __all__ = ["join", "join_functions", "role_sizes", "run_dense", "run_join"]
@@ -45,7 +45,7 @@ def join(
     shape: Sequence[int] | None = None,
     role: int = 0,
 ) -> Tensor:
-    """One step of a product.
+    """Return one step of a product.
 
     Args:
         step: Which rows are multiplied.
@@ -56,37 +56,39 @@ def join(
             place.
     """
     wide = torch.broadcast_shapes(*(x.shape[1:] for x in xs))
-    found: Tensor = _Join.apply(step, role, tuple(wide if shape is None else shape), *xs)  # type: ignore[no-untyped-call]
-    return found
+    sums = _sums(step, role, tuple(wide if shape is None else shape), xs)
+    if role or isinstance(step, DenseStep) or step.shared is None:
+        return sums
+    return step.shared.complete(sums)
 
 
-class _Join(torch.autograd.Function):
-    """A step in one role, as a function of what has the other roles; its gradients are the step in
-    those roles.
+def _sums(
+    step: JoinStep | DenseStep, role: int, shape: Sequence[int], xs: Sequence[Tensor]
+) -> Tensor:
+    """Return a step in one role, from what has the other roles.
+
+    Its gradients are the step in those roles.
     """
 
-    @staticmethod
-    def forward(
-        ctx: Any, step: JoinStep | DenseStep, role: int, shape: tuple[int, ...], *xs: Tensor
-    ) -> Tensor:
-        ctx.step, ctx.role = step, role
-        ctx.save_for_backward(*xs)
+    def run(*xs: Tensor) -> tuple[tuple[Tensor], tuple[Tensor, ...]]:
         if isinstance(step, DenseStep):
-            return run_dense(step, role, xs, shape)
-        return run_join(step.lists(role), xs, shape)
+            return (run_dense(step, role, xs, shape),), xs
+        return (run_join(step.lists(role), xs, shape),), xs
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        step, role, xs = ctx.step, ctx.role, list(ctx.saved_tensors)
-        by_role = [*xs[:role], grad, *xs[role:]]
-        grads: list[Tensor | None] = []
-        for other, x in enumerate(by_role):
-            if other == role:
-                continue
-            is_asked = ctx.needs_input_grad[3 + len(grads)]
+    def gradient(
+        saved: Sequence[Tensor], grads: Sequence[Tensor], needs: Sequence[bool]
+    ) -> list[Tensor | None]:
+        by_role = [*saved[:role], grads[0], *saved[role:]]
+        others = [other for other in range(len(by_role)) if other != role]
+        d_xs: list[Tensor | None] = []
+        for other, needed in zip(others, needs, strict=True):
             given = [*by_role[:other], *by_role[other + 1 :]]
-            grads.append(_Join.apply(step, other, tuple(x.shape[1:]), *given) if is_asked else None)  # type: ignore[no-untyped-call]
-        return None, None, None, *grads
+            row = by_role[other].shape[1:]
+            d_xs.append(_sums(step, other, row, given) if needed else None)
+        return d_xs
+
+    [sums] = with_gradient(run, gradient, *xs)
+    return sums
 
 
 def run_dense(step: DenseStep, role: int, xs: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
@@ -101,72 +103,80 @@ def run_dense(step: DenseStep, role: int, xs: Sequence[Tensor], shape: Sequence[
     return found.view(-1, *wide).sum_to_size(len(found), *shape)
 
 
-def run_join(lists: RoleLists, xs: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
-    """The sums of one role, (rows of the role, *shape); what no factor tells apart is copied."""
+def run_join(lists: Sequence[Lists], xs: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
+    """Return the sums of one role, (rows of the role, *shape).
+
+    What no factor tells apart is copied.
+
+    Args:
+        lists: For every factor its rows for each row of the role.
+        xs: The factors, (rows, *shape of a row).
+        shape: The shape of a row of the result, 1 where it is summed.
+    """
     wide = torch.broadcast_shapes(*(x.shape[1:] for x in xs))
-    if not lists.columns[0].numel() or not prod(wide):
-        return xs[0].new_zeros(lists.num_rows, *shape)
+    num_rows = lists[0].num_lists
+    if not lists[0].members.numel() or not prod(wide):
+        return xs[0].new_zeros(num_rows, *shape)
     # 1 where it is summed, or copied
     own = [min(n, size) for n, size in zip(shape, wide, strict=True)]
     vectors = [k for k, x in enumerate(xs) if prod(x.shape[1:]) > 1]
     if len(vectors) <= 1 and own == list(wide):
-        found = _weighted_sums(lists, xs, next(iter(vectors), 0))
+        sums = _weighted_sums(lists, xs, next(iter(vectors), 0))
     else:
         compiled = _compiled_join(lists, xs, own)
-        found = _sums_in_blocks(lists, xs, own) if compiled is None else compiled
-    found = found.view(lists.num_rows, *own)
-    return found if own == list(shape) else found.expand(-1, *shape).contiguous()
+        sums = _sums_in_blocks(lists, xs, own) if compiled is None else compiled
+    sums = sums.view(num_rows, *own)
+    return sums if own == list(shape) else sums.expand(-1, *shape).contiguous()
 
 
-def _weighted_sums(lists: RoleLists, xs: Sequence[Tensor], vector: int) -> Tensor:
-    """Sums of rows of one factor, where all others have one value a row; (rows of the role,
-    channels).
+def _weighted_sums(lists: Sequence[Lists], xs: Sequence[Tensor], vector: int) -> Tensor:
+    """Return sums of rows of one factor, where all others have one value a row.
+
+    The result has shape (rows of the role, channels).
     """
-    others = [
-        (x, column)
-        for k, (x, column) in enumerate(zip(xs, lists.columns, strict=True))
-        if k != vector
-    ]
-    weights = None if lists.sign is None else lists.sign.to(wide_of(xs[vector].dtype))
-    for x, column in others:
-        more = x.reshape(-1).index_select(0, column).to(wide_of(x.dtype))
+    members, ptr, signs = lists[vector]
+    weights = None if signs is None else signs.to(wide_of(xs[vector].dtype))
+    for k, (x, own) in enumerate(zip(xs, lists, strict=True)):
+        if k == vector:
+            continue
+        more = x.reshape(-1).index_select(0, own.members).to(wide_of(x.dtype))
         weights = more if weights is None else weights * more
-    return bag_sum(
-        xs[vector].reshape(len(xs[vector]), -1), lists.columns[vector], lists.ptr, weights
-    )
+    return bag_sum(xs[vector].reshape(len(xs[vector]), -1), members, ptr, weights)
 
 
-def _sums_in_blocks(lists: RoleLists, xs: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
-    """The same where several factors have channels; (rows of the role, channels)."""
+def _sums_in_blocks(lists: Sequence[Lists], xs: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
+    """Return the same where several factors have channels; (rows of the role, channels)."""
     wide = torch.broadcast_shapes(*(x.shape[1:] for x in xs))
-    out = torch.zeros(lists.num_rows, prod(shape), dtype=wide_of(xs[0].dtype), device=xs[0].device)
-    total, step = len(lists.columns[0]), max(1, _BLOCK // prod(wide))
+    ptr, num_rows, device = lists[0].ptr, lists[0].num_lists, xs[0].device
+    out = torch.zeros(num_rows, prod(shape), dtype=wide_of(xs[0].dtype), device=device)
+    total, step = len(lists[0].members), max(1, _BLOCK // prod(wide))
     starts = [*range(0, total, step), total]
-    bounds = torch.tensor(starts, dtype=lists.ptr.dtype, device=out.device)
+    bounds = torch.tensor(starts, dtype=ptr.dtype, device=device)
     # whose joined rows a block starts with
-    rows = (torch.searchsorted(lists.ptr, bounds, right=True) - 1).tolist()
+    rows = (torch.searchsorted(ptr, bounds, right=True) - 1).tolist()
     for a, b, first, last in zip(starts, starts[1:], rows, rows[1:], strict=False):
-        stop = min(last + 1, lists.num_rows)
-        products = _products(lists, xs, slice(a, b)).sum_to_size(b - a, *shape).reshape(b - a, -1)
-        ptr = (lists.ptr[first : stop + 1] - a).clamp(0, b - a)
-        out[first:stop] += bag_sum(
-            products, torch.arange(b - a, device=ptr.device, dtype=ptr.dtype), ptr
-        )
+        stop = min(last + 1, num_rows)
+        products = _products(lists, xs, slice(a, b))
+        flat = products.sum_to_size(b - a, *shape).reshape(b - a, -1)
+        members = torch.arange(b - a, device=device, dtype=ptr.dtype)
+        out[first:stop] += bag_sum(flat, members, (ptr[first : stop + 1] - a).clamp(0, b - a))
     return out.to(xs[0].dtype)
 
 
-def _products(lists: RoleLists, xs: Sequence[Tensor], part: slice) -> Tensor:
-    """The products of some joined rows, (joined rows, *shape of a row)."""
-    columns = [column[part] for column in lists.columns]
-    found = xs[0].index_select(0, columns[0]).to(wide_of(xs[0].dtype))
-    for x, column in zip(xs[1:], columns[1:], strict=True):
-        found = found * x.index_select(0, column)
-    if lists.sign is None:
-        return found
-    return found * lists.sign[part].to(found.dtype).view(-1, *[1] * (found.ndim - 1))
+def _products(lists: Sequence[Lists], xs: Sequence[Tensor], part: slice) -> Tensor:
+    """Return the products of some joined rows, (joined rows, *shape of a row)."""
+    first, *others = lists
+    products = xs[0].index_select(0, first.members[part]).to(wide_of(xs[0].dtype))
+    for x, own in zip(xs[1:], others, strict=True):
+        products = products * x.index_select(0, own.members[part])
+    if first.signs is None:
+        return products
+    return products * first.signs[part].to(products.dtype).view(-1, *[1] * (products.ndim - 1))
 
 
-def _compiled_join(lists: RoleLists, xs: Sequence[Tensor], shape: Sequence[int]) -> Tensor | None:
+def _compiled_join(
+    lists: Sequence[Lists], xs: Sequence[Tensor], shape: Sequence[int]
+) -> Tensor | None:
     """Return the sums of one role, (rows of the role, *shape), by `join.c`.
 
     None where there is no library, or where it was not written for such factors.
@@ -176,28 +186,29 @@ def _compiled_join(lists: RoleLists, xs: Sequence[Tensor], shape: Sequence[int])
         len(xs) == 2
         and len(wide) <= 2
         and all(x.dtype == torch.float32 and x.device.type == "cpu" for x in xs)
+        and lists[0].ptr.dtype == torch.int32
     )
-    library = _library() if is_made_for and lists.ptr.dtype == torch.int32 else None
+    library = _library() if is_made_for else None
     if library is None:
         return None
     a, b = (x.detach().contiguous() for x in xs)
-    out = torch.empty(lists.num_rows, *shape)
+    one, other = lists
+    out = torch.empty(one.num_lists, *shape)
     sizes = role_sizes(wide, a.shape[1:], b.shape[1:], shape)
-    sign = None if lists.sign is None else lists.sign.data_ptr()
     given = (
         sizes.ctypes.data,
         a.data_ptr(),
         b.data_ptr(),
-        lists.columns[0].data_ptr(),
-        lists.columns[1].data_ptr(),
-        sign,
-        lists.ptr.data_ptr(),
+        one.members.data_ptr(),
+        other.members.data_ptr(),
+        None if one.signs is None else one.signs.data_ptr(),
+        one.ptr.data_ptr(),
     )
 
     def run(first: int, last: int) -> None:
         library.join_rows(*given, first, last, out.data_ptr())
 
-    _in_shares(_shares(lists, len(lists.columns[0]) * prod(wide)), run)
+    _in_shares(_shares(one, len(one.members) * prod(wide)), run)
     return out
 
 
@@ -275,17 +286,17 @@ def _apart(shape: Sequence[int], wide: Sequence[int]) -> tuple[int, int, int]:
     )
 
 
-def _shares(lists: RoleLists, work: int) -> list[int]:
-    """Where the targets of every thread start, and the end: as many joined rows for each."""
+def _shares(lists: Lists, work: int) -> list[int]:
+    """Return where the targets of every thread start, and the end.
+
+    There are as many joined rows for each.
+    """
     count = torch.get_num_threads() if work >= _LEAST_SHARED else 1
     if count == 1:
-        return [0, lists.num_rows]
-    starts = torch.arange(1, count, dtype=lists.ptr.dtype) * (len(lists.columns[0]) // count)
-    return [
-        0,
-        *torch.searchsorted(lists.ptr, starts).clamp(max=lists.num_rows).tolist(),
-        lists.num_rows,
-    ]
+        return [0, lists.num_lists]
+    starts = torch.arange(1, count, dtype=lists.ptr.dtype) * (len(lists.members) // count)
+    targets = torch.searchsorted(lists.ptr, starts).clamp(max=lists.num_lists)
+    return [0, *targets.tolist(), lists.num_lists]
 
 
 @lru_cache(maxsize=1)

@@ -8,40 +8,22 @@ graph; lists are its inputs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from incidence.engine.products.dense import DENSE, Readings, multiply_arrays
+from incidence.engine.bags import Pairs
+from incidence.engine.products.dense import DENSE, multiply_arrays
 from incidence.engine.products.plan import JoinPlan, JoinStep
 
 __all__ = [
-    "StepLists",
     "group_lists",
     "plain_product",
     "plain_softmax",
     "product_lists",
     "product_program",
-    "step_lists",
+    "step_pairs",
 ]
-
-
-class StepLists(NamedTuple):
-    """The joined rows of one step of a product, in any order.
-
-    Attributes:
-        targets: Where the product of every joined row is added, shape (joined rows,).
-        sizes: How many are added at every target, shape (targets,).
-        rows: For every factor its row of every joined row, shape (joined rows,) each.
-        signs: 1 or -1 for every joined row, shape (joined rows,); None where no tensor of the
-            product has an oriented face.
-    """
-
-    targets: Tensor
-    sizes: Tensor
-    rows: tuple[Tensor, ...]
-    signs: Tensor | None = None
 
 
 def product_program(plan: JoinPlan) -> str:
@@ -52,26 +34,27 @@ def product_program(plan: JoinPlan) -> str:
 
 def product_lists(plan: JoinPlan) -> list[Tensor]:
     """Return the lists of all steps of a plan, as `plain_product` reads them."""
-    tensors = []
-    for step in plan.batched_steps:
+    tensors: list[Tensor] = []
+    for step in plan.steps:
         if isinstance(step, JoinStep):
-            lists = step_lists(step)
-            signs = [] if lists.signs is None else [lists.signs]
-            tensors += [lists.targets, lists.sizes, *lists.rows, *signs]
+            factors = step_pairs(step)
+            first = factors[0]
+            listed = [first.targets, first.sizes, *(own.sources for own in factors), first.signs]
         else:
             # sizes, as those of arrays that take no memory
-            tensors.append(step.rows[0].new_zeros(*step.shape, 0))
-            tensors.append(step.rows[0].new_zeros(step.num_rows[0], 0))
-            readings = (step.readings(role) for role in (1, 2, 0))
-            tensors += [t for own in readings for t in own if t is not None]
+            listed = [step.rows[0].new_zeros(*step.shape, 0)]
+            listed.append(step.rows[0].new_zeros(step.num_rows[0], 0))
+            for own in map(step.readings, (1, 2, 0)):
+                listed += [own.sources, own.targets, own.signs]
+        tensors += [t for t in listed if t is not None]
     return tensors
 
 
-def step_lists(step: JoinStep) -> StepLists:
-    """Return the lists of a step."""
-    rows = tuple(column.long() for column in step.rows)
+def step_pairs(step: JoinStep) -> list[Pairs]:
+    """Return the joined rows of a step, pair by pair: the rows of each of its factors."""
+    targets, sizes = step.targets.long(), step.ptr.diff().long()
     signs = None if step.sign is None else step.sign.float()
-    return StepLists(step.targets.long(), step.ptr.diff().long(), rows, signs)
+    return [Pairs(targets, rows.long(), sizes, signs) for rows in step.rows]
 
 
 def group_lists(plan: JoinPlan) -> list[Tensor]:
@@ -81,8 +64,8 @@ def group_lists(plan: JoinPlan) -> list[Tensor]:
     """
     [step] = plan.steps
     assert isinstance(step, JoinStep)
-    [groups] = step.lists(1).columns
-    return [groups.long(), step.ptr.diff().long()]
+    [groups] = step.lists(1)
+    return [groups.members.long(), step.ptr.diff().long()]
 
 
 def plain_product(
@@ -108,14 +91,16 @@ def plain_product(
         if kind.startswith(DENSE):
             values.append(_multiply(kind, lists, factors, last))
         else:
-            values.append(_join(_next_step(lists, len(factors), kind == "signed"), factors, last))
+            pairs = _next_step(lists, len(factors), kind == "signed")
+            values.append(_join(pairs, factors, last))
     return values[-1]
 
 
-def _next_step(lists: Iterator[Tensor], num_factors: int, is_signed: bool) -> StepLists:
+def _next_step(lists: Iterator[Tensor], num_factors: int, is_signed: bool) -> list[Pairs]:
     targets, sizes = next(lists), next(lists)
-    rows = tuple([next(lists) for _ in range(num_factors)])
-    return StepLists(targets, sizes, rows, next(lists) if is_signed else None)
+    rows = [next(lists) for _ in range(num_factors)]
+    signs = next(lists) if is_signed else None
+    return [Pairs(targets, own, sizes, signs) for own in rows]
 
 
 def _multiply(
@@ -127,23 +112,24 @@ def _multiply(
     readings = []
     for has_sign in (*has_signs[1:], has_signs[0]):
         rows, places = next(lists), next(lists)
-        readings.append(Readings(rows, places, next(lists) if has_sign else None))
+        readings.append(Pairs(places, rows, signs=next(lists) if has_sign else None))
     wide = torch.broadcast_shapes(*(x.shape[1:] for x in xs))
     flat = [x.expand(-1, *wide).flatten(1) for x in xs]
     y = multiply_arrays(0, sizes, readings, flat, num_rows).view(num_rows, *wide)
     return y if shape is None else y.sum_to_size(num_rows, *shape)
 
 
-def _join(lists: StepLists, xs: Sequence[Tensor], shape: Sequence[int] | None) -> Tensor:
-    joined = xs[0].index_select(0, lists.rows[0])  # (joined rows, *shape of a row)
-    if lists.signs is not None:
-        joined = joined * lists.signs.to(joined.dtype).view(-1, *[1] * (joined.ndim - 1))
-    for x, rows in zip(xs[1:], lists.rows[1:], strict=True):
-        joined = joined * x.index_select(0, rows)
+def _join(factors: Sequence[Pairs], xs: Sequence[Tensor], shape: Sequence[int] | None) -> Tensor:
+    """Return the sums at the targets, from the rows of every factor."""
+    first = factors[0]
+    assert first.sizes is not None
+    joined = first.signed(xs[0].index_select(0, first.sources))  # (joined rows, *shape of a row)
+    for x, own in zip(xs[1:], factors[1:], strict=True):
+        joined = joined * x.index_select(0, own.sources)
     if shape is not None:
         joined = joined.sum_to_size(joined.shape[0], *shape)
-    start = joined.new_zeros(lists.sizes.shape[0], *joined.shape[1:])
-    return start.index_add(0, lists.targets, joined)
+    start = joined.new_zeros(first.sizes.shape[0], *joined.shape[1:])
+    return start.index_add(0, first.targets, joined)
 
 
 def plain_softmax(x: Tensor, groups: Tensor, sizes: Tensor) -> Tensor:

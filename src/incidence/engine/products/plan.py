@@ -13,39 +13,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from incidence.algebra.products import parse_product
+from incidence.engine.bags import Lists
 from incidence.engine.products.dense import DenseStep
-from incidence.engine.shared import StepBetween
+from incidence.engine.shared import SharedKeys
 from incidence.engine.store import Batchable, Listed
 from incidence.structure.data import Array, StructureData, support_of
 from incidence.structure.ragged import are_short, ranges, sort_few
 
-__all__ = ["JoinPlan", "JoinStep", "RoleLists", "Step", "step_of"]
-
-
-class RoleLists(NamedTuple):
-    """The joined rows in the order of one role.
-
-    Attributes:
-        ptr: Where the joined rows of each row of this role start, and the end.
-        columns: For every other role, in order, its row of every joined row.
-        sign: 1 or -1 for every joined row; None where all are 1.
-    """
-
-    ptr: Tensor
-    columns: tuple[Tensor, ...]
-    sign: Tensor | None
-
-    @property
-    def num_rows(self) -> int:
-        """How many rows this role has."""
-        return len(self.ptr) - 1
+__all__ = ["JoinPlan", "JoinStep", "Step", "step_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +43,8 @@ class JoinStep:
         num_joined, num_targets: How many joined rows, and targets, each structure has; on the host.
         orders: For a factor the joined rows by its rows: their order, and where each row starts,
             with the end. Made when it is needed.
+        shared: On a part of a structure, the targets at which the sums of other processes are
+            added; None where the sums are complete.
     """
 
     sources: tuple[int, ...]
@@ -71,7 +55,8 @@ class JoinStep:
     num_joined: Array
     num_targets: Array
     orders: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict, repr=False)
-    _lists: dict[int, RoleLists] = field(default_factory=dict, repr=False)
+    shared: SharedKeys | None = None
+    _lists: dict[int, tuple[Lists, ...]] = field(default_factory=dict, repr=False)
 
     @property
     def kind(self) -> str:
@@ -86,26 +71,27 @@ class JoinStep:
     @property
     def cost(self) -> str:
         """What it costs, in words."""
-        return (
-            f"{self.num_products:,} {'joined rows' if len(self.sources) > 1 else 'reads'} into"
-            f" {self.num_rows[0]:,}"
-        )
+        what = "joined rows" if len(self.sources) > 1 else "reads"
+        cost = f"{self.num_products:,} {what} into {self.num_rows[0]:,}"
+        return cost if self.shared is None else f"{cost}, {self.shared.num_sent():,} keys sent"
 
-    def lists(self, role: int) -> RoleLists:
-        """The joined rows in the order of a role; made once."""
+    def lists(self, role: int) -> tuple[Lists, ...]:
+        """Return the joined rows in the order of a role; made once.
+
+        For every other role, in order, these are its rows for each row of this role.
+        """
         if role not in self._lists:
-            self._lists[role] = self._make(role)
+            self._lists[role] = self._new_lists(role)
         return self._lists[role]
 
     @torch.inference_mode(False)
-    def _make(self, role: int) -> RoleLists:
+    def _new_lists(self, role: int) -> tuple[Lists, ...]:
         if role == 0:
-            return RoleLists(self.ptr, self.rows, self.sign)
+            return tuple(Lists(column, self.ptr, self.sign) for column in self.rows)
         order, ptr = self.order(role)
-        columns = [
-            column[order] for k, column in enumerate((self.targets, *self.rows)) if k != role
-        ]
-        return RoleLists(ptr, tuple(columns), None if self.sign is None else self.sign[order])
+        sign = None if self.sign is None else self.sign[order]
+        others = [column for k, column in enumerate((self.targets, *self.rows)) if k != role]
+        return tuple(Lists(column[order], ptr, sign) for column in others)
 
     @cached_property
     def targets(self) -> Tensor:
@@ -128,7 +114,10 @@ class JoinStep:
         held = [self.ptr, *self.rows, self.sign]
         held += [part for order in self.orders.values() for part in order]
         for role, lists in self._lists.items():
-            held += [*lists.columns, lists.sign] if role else []
+            if role:
+                held += [*(own.members for own in lists), lists[0].signs]
+        if self.shared is not None:
+            held += self.shared.tensors
         return [part for part in held if part is not None]
 
     @property
@@ -170,8 +159,8 @@ class JoinStep:
 
 _SOFTMAX = " over "  # in the text of a plan of `softmax`
 
-Step: TypeAlias = JoinStep | DenseStep | StepBetween
-"""A step of a product; the last kind is on parts of structures."""
+Step: TypeAlias = JoinStep | DenseStep
+"""A step of a product."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,18 +190,13 @@ class JoinPlan(Batchable):
         """
         return tuple((step.sources, step.kind) for step in self.steps)
 
-    @property
-    def batched_steps(self) -> list[JoinStep | DenseStep]:
-        """The steps that plans of batches are made of: parts of structures are not batched."""
-        return [step for step in self.steps if not isinstance(step, StepBetween)]
-
     def _spaces_of(self) -> tuple[list[int], list[int]]:
         """Return the space of the rows of every value, operands first, and the first space of every
         step. The output of the product comes after the operands.
         """
         num_operands = len(self.num_entries) - 1
         rows, firsts, number = list(range(num_operands)), [], num_operands + 1
-        for step in self.batched_steps:
+        for step in self.steps:
             firsts.append(number)
             number += len(step.spaces())
             rows.append(number - 1)
@@ -230,7 +214,7 @@ class JoinPlan(Batchable):
         """Return the spaces of a plan: rows of every operand and of the output, and those of every
         step.
         """
-        of_steps = (space for step in self.batched_steps for space in step.spaces())
+        of_steps = (space for step in self.steps for space in step.spaces())
         return [*self.num_entries[:, None], *of_steps]
 
     def lists(self) -> list[Listed]:
@@ -238,7 +222,7 @@ class JoinPlan(Batchable):
         rows, firsts = self._spaces_of()
         return [
             listed
-            for step, first in zip(self.batched_steps, firsts, strict=True)
+            for step, first in zip(self.steps, firsts, strict=True)
             for listed in step.batched_lists(first, [rows[source] for source in step.sources])
         ]
 
@@ -248,9 +232,7 @@ class JoinPlan(Batchable):
         totals = [int(sizes[space].sum()) for space in rows]
         num_operands = len(self.num_entries) - 1
         steps = []
-        for number, (known, first) in enumerate(
-            zip(self.batched_steps, firsts, strict=True), num_operands
-        ):
+        for number, (known, first) in enumerate(zip(self.steps, firsts, strict=True), num_operands):
             num_rows = totals[number], *(totals[source] for source in known.sources)
             steps.append(known.remade(sizes[first:], num_rows, tensors))
         return JoinPlan(self.text, tuple(steps), np.concatenate(sizes[: num_operands + 1]))

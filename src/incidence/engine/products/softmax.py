@@ -5,7 +5,7 @@ again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -15,62 +15,61 @@ from incidence.algebra.grammar import Face
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.products import key_faces
 from incidence.engine.bags import wide_of
+from incidence.engine.gradient import with_gradient
 from incidence.engine.products.join import join, run_join
-from incidence.engine.products.plan import JoinPlan, JoinStep, RoleLists, Step, step_of
-from incidence.engine.shared import ExchangeStep, exchange_step
+from incidence.engine.products.plan import JoinPlan, JoinStep, step_of
+from incidence.engine.shared import shared_keys
 from incidence.engine.store import cached_plan
 from incidence.structure.data import StructureData
 from incidence.structure.ragged import ascend, code, rank
 
-__all__ = ["build_groups", "groups_of", "run_softmax", "softmax_of_groups"]
+__all__ = ["build_groups", "groups_of", "softmax_of_groups"]
 
 
-def softmax_of_groups(x: Tensor, step: JoinStep, exchange: ExchangeStep | None = None) -> Tensor:
-    """Every row as a share of its group, channel by channel; `step` adds up the rows of every
-    group. On a part of a structure the groups are exchanged.
+def softmax_of_groups(x: Tensor, step: JoinStep) -> Tensor:
+    """Return every row as a share of its group, channel by channel.
+
+    Args:
+        x: The rows, (entries, channels).
+        step: Adds up the rows of every group.
     """
-    shares: Tensor = _Softmax.apply(x, step, exchange)  # type: ignore[no-untyped-call]
+
+    def run(x: Tensor) -> tuple[tuple[Tensor], tuple[Tensor]]:
+        y = _run_softmax(x, step)
+        return (y,), (y,)
+
+    def gradient(
+        saved: Sequence[Tensor], grads: Sequence[Tensor], needs: Sequence[bool]
+    ) -> tuple[Tensor]:
+        [y] = saved
+        weighted = y * grads[0]
+        sums = join(step, [weighted])  # (groups, channels)
+        return (weighted - y * join(step, [sums], role=1),)
+
+    [shares] = with_gradient(run, gradient, x)
     return shares
 
 
-def run_softmax(
-    x: Tensor, groups: RoleLists, rows: RoleLists, exchange: ExchangeStep | None = None
-) -> Tensor:
-    """The exponential of x over its sum in every group; the largest of the group is taken off
-    first, so that nothing overflows.
+def _run_softmax(x: Tensor, step: JoinStep) -> Tensor:
+    """Return the exponential of x over its sum in every group.
+
+    The largest of the group is subtracted first, so that nothing overflows. On a part of a
+    structure the groups are exchanged.
     """
-    if not x.numel() and exchange is None:
+    groups, [rows] = step.lists(0), step.lists(1)
+    if not x.numel() and step.shared is None:
         return x.clone()
-    wide, [group] = x.to(wide_of(x.dtype)), rows.columns
+    wide, group = x.to(wide_of(x.dtype)), rows.members
     index = group.long()[:, None].expand_as(wide)
-    most = wide.new_full((groups.num_rows, wide.shape[1]), -torch.inf).scatter_reduce_(
-        0, index, wide, "amax"
-    )
-    if exchange is not None:
-        most = exchange.of(most, "max")
+    start = wide.new_full((groups[0].num_lists, wide.shape[1]), -torch.inf)
+    most = start.scatter_reduce_(0, index, wide, "amax")  # (groups, channels)
+    if step.shared is not None:
+        most = step.shared.total(most, "max")
     y = (wide - most.index_select(0, group)).exp_()
-    sums = run_join(groups, [y], y.shape[1:])
-    if exchange is not None:
-        sums = exchange.of(sums)
+    sums = run_join(groups, [y], y.shape[1:])  # (groups, channels)
+    if step.shared is not None:
+        sums = step.shared.total(sums)
     return (y / sums.index_select(0, group)).to(x.dtype)
-
-
-class _Softmax(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, step: JoinStep, exchange: ExchangeStep | None) -> Tensor:
-        ctx.step, ctx.exchange = step, exchange
-        y = run_softmax(x, step.lists(0), step.lists(1), exchange)
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        [y] = ctx.saved_tensors
-        weighted = y * grad
-        sums = join(ctx.step, [weighted])
-        if ctx.exchange is not None:
-            sums = ctx.exchange.run(sums)
-        return weighted - y * join(ctx.step, [sums], role=1), None, None
 
 
 def groups_of(structure: StructureData, text: str, over: str) -> JoinPlan:
@@ -87,30 +86,26 @@ def groups_of(structure: StructureData, text: str, over: str) -> JoinPlan:
 
 
 def build_groups(structure: StructureData, text: str, over: str) -> JoinPlan:
-    """The entries of a tensor by their keys, what is left of them without some letters; as a plan
-    whose only step adds them up.
-    """
+    """Build the plan of the groups of a softmax; see `groups_of`. It has one step."""
     pattern, faces = Pattern(text), key_faces(text, over)
     [index] = structure.index(pattern)
     home = structure.batch(pattern)
-    keys, count = _numbered(dict(zip(pattern.letters, index, strict=True)), faces, home, structure)
+    nodes = dict(zip(pattern.letters, index, strict=True))
+    keys, count = _numbered(nodes, faces, home, structure)
     key_home = torch.arange(count, device=home.device)
     key_home[keys] = home
     entries = torch.arange(len(home), device=home.device)
-    step = step_of(
-        (0,), (count, len(home)), keys, (entries,), None, (home, key_home), structure.num_structures
-    )
-    steps: tuple[Step, ...] = (step,)
+    num_rows, homes = (count, len(home)), (home, key_home)
+    step = step_of((0,), num_rows, keys, (entries,), None, homes, structure.num_structures)
     if structure.world is not None:
-        columns = _columns(dict(zip(pattern.letters, index, strict=True)), faces, structure)
+        columns = _columns(nodes, faces, structure)
         of_keys = torch.zeros(count, len(columns), dtype=torch.long)
         for place, column in enumerate(columns):
             of_keys[keys, place] = column
-        whole = structure.whole_nodes(of_keys)
-        steps = step, exchange_step(1, whole, structure.world)
-    return JoinPlan(
-        f"{text} over {over}", steps, np.stack([structure._lengths_of(pattern), step.num_targets])
-    )
+        shared = shared_keys(structure.whole_nodes(of_keys), structure.world)
+        step = replace(step, shared=shared)
+    lengths = np.stack([structure._lengths_of(pattern), step.num_targets])
+    return JoinPlan(f"{text} over {over}", (step,), lengths)
 
 
 def _columns(

@@ -28,7 +28,6 @@ from incidence.structure.ragged import ascend, assert_few, code, common_keys, di
 __all__ = [
     "Candidates",
     "Factor",
-    "Space",
     "Table",
     "candidates",
     "extended",
@@ -82,41 +81,44 @@ class Table:
         return frozenset(self.nodes)
 
     def take(self, rows: Tensor, is_once: bool = True) -> Table:
-        """Some rows; `is_once` says that none is taken twice."""
+        """Return some rows; `is_once` says that none is taken twice."""
+        factors = [Factor(f.source, f.rows[rows], f.is_once and is_once) for f in self.factors]
         return replace(
             self,
             nodes={name: column[rows] for name, column in self.nodes.items()},
             home=self.home[rows],
-            factors=tuple(
-                Factor(f.source, f.rows[rows], f.is_once and is_once) for f in self.factors
-            ),
+            factors=tuple(factors),
             sign=None if self.sign is None else self.sign[rows],
             target=None if self.target is None else self.target[rows],
         )
 
     def times(self, other: Table, rows: Tensor) -> Table:
-        """Multiplies every row by one of another table: -1 where there is none, and the row is left
-        out.
+        """Multiply every row by one of another table: -1 where there is none.
+
+        Such rows are left out.
         """
         kept = (rows >= 0).nonzero()[:, 0]
-        own, found = self.take(kept), other.take(rows[kept], other.letters == self.letters)
-        sign = (
-            own.sign
-            if found.sign is None
-            else found.sign
-            if own.sign is None
-            else own.sign * found.sign
-        )
-        return replace(own, factors=own.factors + found.factors, sign=sign)
+        own, others = self.take(kept), other.take(rows[kept], other.letters == self.letters)
+        sign = own.sign
+        if others.sign is not None:
+            sign = others.sign if sign is None else sign * others.sign
+        return replace(own, factors=own.factors + others.factors, sign=sign)
 
 
 def table_of(
     text: ProductText, pattern: Pattern, stored: Pattern, structure: StructureData, limit: int
 ) -> Table:
-    """The table of one tensor of a product, by entry; the entries are its target.
+    """Return the table of one tensor of a product, by entry; the entries are its target.
+
+    Args:
+        text: The product.
+        pattern: The tensor.
+        stored: The same tensor with the letters of the structure.
+        structure: The structure.
+        limit: The number of rows that the table may have.
 
     Raises:
-        TooLargeError: It has more than `limit` rows.
+        TooLargeError: It would have more than `limit` rows.
     """
     num_entries = structure.num_entries(stored)
     groups = [group for group in text.exchangeable if set(group) <= set(pattern.letters)]
@@ -124,23 +126,16 @@ def table_of(
     if num_ways > 1:
         what = f"`{text}` reads `{pattern}` in too many ways"
         assert_few(num_entries * num_ways, limit, what, "Raise limit=, or use smaller faces")
-    faces = _face_nodes(structure, stored)
-    sign = _orientations(stored, faces)
-    entries = torch.arange(num_entries, device=structure.device)
-    parts = [
-        _read(faces, way, entries)
-        for way in product(*(list(_ways(face, groups)) for face in pattern.faces))
-    ]
-    rows = torch.cat([part.rows for part in parts])
-    nodes = {name: torch.cat([part.nodes[name] for part in parts]) for name in pattern.letters}
-    if sign is not None:
-        sign = torch.cat([sign[part.rows] * part.sign for part in parts])
-    table = Table(nodes, structure.batch(stored)[rows], sign=sign, target=rows)
-    return (
-        table
-        if len(parts) == 1
-        else table.take(_by_entry(table, pattern, num_entries, structure.total_nodes))
-    )
+    columns = _face_nodes(structure, stored)
+    numbers = torch.arange(num_entries, device=structure.device)
+    sign = _orientations(stored, columns)
+    entries = Table({}, structure.batch(stored), sign=sign, target=numbers)
+    ways = product(*(list(_ways(face, groups)) for face in pattern.faces))
+    parts = [_read(entries, pattern, columns, way) for way in ways]
+    table = _below(parts)
+    if len(parts) == 1:
+        return table
+    return table.take(_by_entry(table, pattern, num_entries, structure.total_nodes))
 
 
 def _by_entry(table: Table, pattern: Pattern, num_entries: int, num_nodes: int) -> Tensor:
@@ -180,15 +175,6 @@ def _orientations(stored: Pattern, faces: list[list[Tensor]]) -> Tensor | None:
     return sign
 
 
-class _Way(NamedTuple):
-    """A way to put the letters of a face on its nodes: for every letter a position, and the sign of
-    that order in an oriented face.
-    """
-
-    positions: dict[str, int]
-    sign: int
-
-
 def _units(face: Face, groups: Sequence[Sequence[str]]) -> list[tuple[str, list[str]]]:
     """The letters of an unordered face, those that may be exchanged together; with their sorts."""
     left = {letter.name: letter.sort for letter in face.letters}
@@ -212,10 +198,11 @@ def _num_ways(face: Face, groups: Sequence[Sequence[str]]) -> int:
     return orders // prod(factorial(len(members)) for _, members in _units(face, groups))
 
 
-def _ways(face: Face, groups: Sequence[Sequence[str]]) -> Iterator[_Way]:
+def _ways(face: Face, groups: Sequence[Sequence[str]]) -> Iterator[dict[str, int]]:
+    """Yield the ways to put the letters of a face on its nodes: the position of every letter."""
     names = [letter.name for letter in face.letters]
     if face.kind.is_ordered:
-        yield _Way({name: position for position, name in enumerate(names)}, 1)
+        yield {name: position for position, name in enumerate(names)}
         return
     # of the positions, as nodes are numbered by sort
     sorts = sorted(letter.sort for letter in face.letters)
@@ -227,67 +214,72 @@ def _ways(face: Face, groups: Sequence[Sequence[str]]) -> Iterator[_Way]:
             for way in placed
             for chosen in combinations([p for p in places if p not in way.values()], len(members))
         ]
-    for way in placed:
-        order = [way[name] for name in names]
-        yield _Way(way, sorting_sign(order) if face.kind.is_oriented else 1)
+    yield from placed
 
 
-class _Reading(NamedTuple):
-    """The entries that can be read in one way: their rows, the nodes of the letters, and the sign
-    of the way.
+def _way_sign(face: Face, way: dict[str, int]) -> int:
+    """Return the sign of the order in which an oriented face has its letters."""
+    if not face.kind.is_oriented:
+        return 1
+    return sorting_sign([way[letter.name] for letter in face.letters])
+
+
+def _read(
+    entries: Table,
+    pattern: Pattern,
+    columns: Sequence[Sequence[Tensor]],
+    way: Sequence[dict[str, int]],
+) -> Table:
+    """Return the entries that can be read in one way, with the nodes of the letters.
+
+    A letter in several faces must have one node in them.
+
+    Args:
+        entries: All entries.
+        pattern: The tensor.
+        columns: For every face the nodes at its positions.
+        way: For every face the positions of its letters.
     """
-
-    rows: Tensor
-    nodes: dict[str, Tensor]
-    sign: int
-
-
-def _read(faces: Sequence[Sequence[Tensor]], way: Sequence[_Way], entries: Tensor) -> _Reading:
-    """Reads the entries in one way; a letter in several faces must find one node in them."""
     nodes: dict[str, Tensor] = {}
     is_read: Tensor | None = None
-    for columns, placed in zip(faces, way, strict=True):
-        for name, position in placed.positions.items():
+    for face_nodes, positions in zip(columns, way, strict=True):
+        for name, position in positions.items():
             if name in nodes:
-                agrees = nodes[name] == columns[position]
+                agrees = nodes[name] == face_nodes[position]
                 is_read = agrees if is_read is None else is_read & agrees
             else:
-                nodes[name] = columns[position]
-    rows = entries if is_read is None else is_read.nonzero()[:, 0]
+                nodes[name] = face_nodes[position]
+    table = replace(entries, nodes={name: nodes[name] for name in pattern.letters})
     if is_read is not None:
-        nodes = {name: column[rows] for name, column in nodes.items()}
-    return _Reading(rows, nodes, prod(placed.sign for placed in way))
+        table = table.take(is_read.nonzero()[:, 0])
+    if table.sign is None:
+        return table
+    signs = [_way_sign(face, own) for face, own in zip(pattern.faces, way, strict=True)]
+    return replace(table, sign=table.sign * prod(signs))
 
 
-class Space(NamedTuple):
-    """What rows of tables are told apart by: how many nodes there are, of all sorts, and how many
-    structures.
-    """
+def _columns(table: Table, names: Sequence[str]) -> list[Tensor]:
+    """Return the columns of some letters; without letters, the structures."""
+    return [table.nodes[name] for name in names] or [table.home]
 
-    num_nodes: int
-    num_structures: int
 
-    def columns(self, table: Table, names: Sequence[str]) -> list[Tensor]:
-        """The columns of some letters; without letters, the structures."""
-        return [table.nodes[name] for name in names] or [table.home]
-
-    def bounds(self, names: Sequence[str]) -> list[int]:
-        """What these columns stay below."""
-        return [max(self.num_nodes, 1)] * len(names) or [self.num_structures]
+def _bounds(structure: StructureData, names: Sequence[str]) -> list[int]:
+    """Return what these columns stay below."""
+    return [max(structure.total_nodes, 1)] * len(names) or [structure.num_structures]
 
 
 _FEW = 4  # numbers for each row up to which rows are looked up by number
 
 
-def find_rows(asked: Table, known: Table, space: Space) -> Tensor:
+def find_rows(asked: Table, known: Table, structure: StructureData) -> Tensor:
     """For every row of a table the row of another one that has the same nodes, and no letters
     besides; -1 where there is none.
     """
     names = sorted(known.letters)
     keys, known_keys = common_keys(
-        space.columns(asked, names), space.columns(known, names), space.bounds(names)
+        _columns(asked, names), _columns(known, names), _bounds(structure, names)
     )
-    bound = prod(space.bounds(names))
+    bound = prod(_bounds(structure, names))
     if not len(known):
         return torch.full_like(keys, -1)
     if bound <= _FEW * (len(known) + len(asked)):
@@ -299,14 +291,18 @@ def find_rows(asked: Table, known: Table, space: Space) -> Tensor:
     return torch.where(ordered[spot] == keys, order[spot], -1)
 
 
-def number_keys(table: Table, names: Collection[str], space: Space) -> tuple[Tensor, Table]:
+def number_keys(
+    table: Table, names: Collection[str], structure: StructureData
+) -> tuple[Tensor, Table]:
     """The different nodes of some letters: their number for every row, and the table of them.
     Without letters, all structures.
     """
     if not names:
-        return table.home, Table({}, torch.arange(space.num_structures, device=table.home.device))
+        return table.home, Table(
+            {}, torch.arange(structure.num_structures, device=table.home.device)
+        )
     ordered = sorted(names)
-    numbers, count = rank(code(space.columns(table, ordered), space.bounds(ordered))[0])
+    numbers, count = rank(code(_columns(table, ordered), _bounds(structure, ordered))[0])
     first = torch.empty(count, dtype=torch.long, device=numbers.device)
     first[numbers] = torch.arange(len(numbers), device=numbers.device)
     return numbers, Table({name: table.nodes[name][first] for name in ordered}, table.home[first])
@@ -323,13 +319,13 @@ class Candidates(NamedTuple):
     counts: Tensor
 
 
-def candidates(base: Table, table: Table, space: Space) -> Candidates:
+def candidates(base: Table, table: Table, structure: StructureData) -> Candidates:
     """The rows of a table that have the same nodes as each row of `base` where they share
     letters.
     """
     shared = sorted(base.letters & table.letters)
     keys, known = common_keys(
-        space.columns(base, shared), space.columns(table, shared), space.bounds(shared)
+        _columns(base, shared), _columns(table, shared), _bounds(structure, shared)
     )
     ordered, order = known.sort(stable=True)
     starts = torch.searchsorted(ordered, keys)
@@ -363,17 +359,20 @@ def extended(base: Table, found: Sequence[Candidates]) -> Table:
 
 
 def _below(tables: Sequence[Table]) -> Table:
-    """Tables with the same columns, one below the other."""
+    """Return tables with the same columns, one below the other."""
     first = tables[0]
     if len(tables) == 1:
         return first
-    factors = zip(*(table.factors for table in tables), strict=True)
+    factors = [
+        Factor(parts[0].source, torch.cat([part.rows for part in parts]))
+        for parts in zip(*(table.factors for table in tables), strict=True)
+    ]
     signs = [table.sign for table in tables if table.sign is not None]
+    targets = [table.target for table in tables if table.target is not None]
     return Table(
         {name: torch.cat([table.nodes[name] for table in tables]) for name in first.nodes},
         torch.cat([table.home for table in tables]),
-        tuple(
-            Factor(parts[0].source, torch.cat([part.rows for part in parts])) for parts in factors
-        ),
+        tuple(factors),
         torch.cat(signs) if signs else None,
+        torch.cat(targets) if targets else None,
     )
