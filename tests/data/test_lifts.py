@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import incidence as inc
-from incidence.data.lifts import LIFT_OPTIONS, LIFTS, left_out, lift_all
+from incidence.data.lifts import LIFT_OPTIONS, LIFTS, lift_all
 from incidence.errors import IncidenceError, TooLargeError
 
 BUILT_IN, BUILT_IN_OPTIONS = [*LIFTS.values()], {*LIFT_OPTIONS}  # pages register more
@@ -245,9 +245,3 @@ def test_walks_return_as_often_as_powers_of_the_matrix_say():
     returns = [torch.linalg.matrix_power(step, k).diagonal() for k in range(1, 5)]
     found = lifted.features["i"][:, -4:].double()
     torch.testing.assert_close(found, torch.stack(returns, 1), atol=1e-6, rtol=0)
-
-
-def test_a_lift_says_what_it_leaves_out():
-    assert left_out("rings", max_size=5) == ["rings of more than 5 nodes, and those with chords"]
-    assert left_out("hops+matrix") == ["pairs more than 2 steps apart"]
-    assert left_out("none") == []

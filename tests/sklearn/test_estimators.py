@@ -10,10 +10,12 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks
+from sklearn.utils.multiclass import type_of_target
 
 import incidence.sklearn
 from incidence.errors import IncidenceError
@@ -110,6 +112,39 @@ def test_classes_keep_their_names_and_order():
     assert classifier.score(SMILES, labels) == (expected == labels).mean()
 
 
+LABELS = np.stack([LENGTHS > 1, [text.endswith("O") for text in SMILES]], 1).astype(int)
+
+
+def test_several_labels_have_a_probability_each_and_are_0_or_1():
+    assert type_of_target(LABELS) == "multilabel-indicator"
+    classifier = MoleculeClassifier(epochs=60, hidden=8, depth=1, lr=0.02).fit(SMILES, LABELS)
+    shares = classifier.predict_proba(SMILES)
+    assert shares.shape == LABELS.shape
+    assert roc_auc_score(LABELS, shares) > 0.9
+    np.testing.assert_array_equal(classifier.predict(SMILES), shares > 0.5)
+    expected = (classifier.predict(SMILES) == LABELS).all(1).mean()
+    assert classifier.score(SMILES, LABELS) == expected
+    again = pickle.loads(pickle.dumps(classifier))
+    np.testing.assert_array_equal(again.predict_proba(SMILES), shares)
+
+
+def test_missing_labels_are_not_learned():
+    labels = LABELS.astype(float)
+    labels[::2, 0] = np.nan
+    frame = pd.DataFrame(labels, columns=["long", "alcohol"])
+    classifier = MoleculeClassifier(**SMALL).fit(SMILES, frame)
+    assert classifier.predict(SMILES).shape == LABELS.shape
+
+
+def test_labels_work_in_grids_and_cross_validation():
+    folds = KFold(2, shuffle=True, random_state=0)
+    sizes = {"hidden": [2, 4]}
+    grid = GridSearchCV(MoleculeClassifier(**SMALL), sizes, cv=folds, scoring="roc_auc")
+    grid.fit(SMILES, LABELS)
+    assert np.isfinite(grid.cv_results_["mean_test_score"]).all()
+    assert cross_val_score(grid.best_estimator_, SMILES, LABELS, cv=2).shape == (2,)
+
+
 def test_pipelines_grids_and_cross_validation_take_estimators():
     pipeline = Pipeline(
         [
@@ -164,8 +199,10 @@ def test_what_cannot_be_used_is_refused(fitted):
         fitted.predict(np.array([["C", "CC"]]))
     with pytest.raises(IncidenceError, match="y has one class only, 'a'"):
         MoleculeClassifier().fit(["C", "CC"], ["a", "a"])
-    with pytest.raises(IncidenceError, match=r"y has one class for each row; got .*\(2, 2\)"):
-        MoleculeClassifier().fit(["C", "CC"], [[0, 1], [1, 0]])
+    with pytest.raises(IncidenceError, match=r"y has a class for each row.*\(2, 1, 2\)"):
+        MoleculeClassifier().fit(["C", "CC"], [[[0, 1]], [[1, 0]]])
+    with pytest.raises(IncidenceError, match=r"labels of 0 and 1; got '2'.*MultiLabelBinarizer"):
+        MoleculeClassifier().fit(["C", "CC"], [[0, 2], [1, 0]])
     with pytest.raises(IncidenceError, match=r"X\[0\]: graphs are examples.*got int"):
         GraphRegressor().fit([3], [1])
     with pytest.raises(IncidenceError, match=r"its two IDs in columns.*shape \(2, 1\)"):

@@ -21,7 +21,7 @@ from incidence.structure.collate import collate, uncollate
 from incidence.structure.example import Example
 from incidence.structure.structure import Structure
 
-__all__ = ["LIFTS", "LIFT_OPTIONS", "edge_rows", "left_out", "lift_all", "register_lift"]
+__all__ = ["LIFTS", "LIFT_OPTIONS", "chunks_of", "edge_rows", "lift_all", "register_lift"]
 
 _EDGES = "{i j}"
 _TOGETHER = 2**22  # triples of nodes that are lifted at once: more takes memory and is no faster
@@ -213,37 +213,6 @@ LIFT_OPTIONS = {"cutoff", "features", "k", "limit", "max_size", "steps"}
 """The options of all lifts."""
 
 
-_LEFT_OUT = {
-    "rings": "rings of more than {max_size} nodes, and those with chords",
-    "cliques": "cliques of more than {max_size} nodes",
-    "hops": "pairs more than {k} steps apart",
-    "distances": "how far pairs are that are more than {k} steps apart",
-    "walks": "walks of more than {steps} steps",
-    "space": "pairs of points farther apart than {cutoff}",
-}
-"""What lifts leave out, by name, with their options."""
-
-
-def left_out(name: str, **options: Any) -> list[str]:
-    """Return what lifts leave out, in words.
-
-    Args:
-        name: A lift, or several joined by +.
-        options: Options of these lifts.
-
-    Example:
-        >>> left_out("rings+pairs", max_size=8)
-        ['rings of more than 8 nodes, and those with chords']
-    """
-    words = []
-    for one in name.split("+"):
-        if one in _LEFT_OUT:
-            parameters = list(signature(LIFTS[one]).parameters.values())[1:]
-            defaults = {parameter.name: parameter.default for parameter in parameters}
-            words.append(_LEFT_OUT[one].format(**{**defaults, **options}))
-    return words
-
-
 def register_lift(name: str, lift: Callable[..., Example]) -> None:
     """Register a lift by name, for presets and `incidence train --lift NAME`.
 
@@ -312,12 +281,13 @@ def lift_all(examples: Sequence[Example], name: str, **options: Any) -> list[Exa
     for one, names in takes.items():
         if one != "none":
             given = {option: options[option] for option in names if option in options}
-            batches = (LIFTS[one](collate(part), **given) for part in _chunks(lifted))
+            batches = (LIFTS[one](collate(part), **given) for part in chunks_of(lifted))
             lifted = [example for batch in batches for example in uncollate(batch)]
     return lifted
 
 
-def _chunks(examples: Sequence[Example]) -> Iterator[list[Example]]:
+def chunks_of(examples: Sequence[Example]) -> Iterator[list[Example]]:
+    """Yield the examples in parts that are small enough to be lifted together."""
     part: list[Example] = []
     size = 0
     for example in examples:

@@ -133,7 +133,8 @@ class NeighbourLoader(torch.utils.data.DataLoader[Any]):
         steps = as_sizes(None, num_neighbors if sizes is None else sizes)
         nodes = input_nodes if nodes is None else nodes
         if nodes is None:
-            nodes = {sort: torch.arange(n) for sort, n in one.structure.counts.items()}
+            counts = one.structure.counts.items()
+            nodes = {sort: torch.arange(n, device="cpu") for sort, n in counts}
             nodes = nodes["node"] if set(nodes) == {"node"} else nodes
         by_sort = as_nodes(one.structure, nodes, "NeighbourLoader")
         if len(by_sort) != 1:

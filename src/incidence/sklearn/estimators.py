@@ -210,17 +210,23 @@ class _ExampleRegressor(RegressorMixin, _ExampleEstimator):  # type: ignore[misc
 
 
 class _ExampleClassifier(ClassifierMixin, _ExampleEstimator):  # type: ignore[misc]
-    """Predicts classes of structures."""
+    """Predicts classes of structures, or several labels of each."""
 
     def fit(self, X: Any, y: Any) -> Any:
-        """Train on X and the classes y, (rows,), of any type."""
+        """Train on X and the classes y, (rows,), of any type; or on labels, (rows, labels).
+
+        Labels are 0 and 1. NaN is a missing label.
+        """
         labels = np.asarray(y)
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
+        self.is_multilabel_ = labels.ndim == 2
+        if self.is_multilabel_:
+            return self._fit_labels(X, labels)
         if labels.ndim != 1:
             raise IncidenceError(
-                f"y has one class for each row; got an array of shape {labels.shape}. For several"
-                " labels of each row, use inc.train.train."
+                "y has a class for each row, (rows,), or labels of 0 and 1, (rows, labels); got an"
+                f" array of shape {labels.shape}."
             )
         # sorted, as scikit-learn has them
         self.classes_, numbers = np.unique(labels, return_inverse=True)
@@ -230,14 +236,40 @@ class _ExampleClassifier(ClassifierMixin, _ExampleEstimator):  # type: ignore[mi
         self._fit(X, [torch.tensor(int(number)) for number in numbers], "classification")
         return self
 
+    def _fit_labels(self, X: Any, labels: Any) -> Any:
+        """Train on several labels of 0 and 1 for each item."""
+        is_known = labels == labels  # False for NaN, whatever the type of the array is
+        others = set(np.unique(labels[is_known].astype(str))) - {"0", "1", "0.0", "1.0"}
+        others -= {"False", "True"}
+        if others:
+            raise IncidenceError(
+                f"y with several columns has labels of 0 and 1; got '{sorted(others)[0]}'. Make"
+                " them with sklearn.preprocessing.MultiLabelBinarizer, or give one column of"
+                " classes."
+            )
+        # as in forests of scikit-learn, whose scorers know labels by it
+        self.classes_ = [np.array([0, 1])] * labels.shape[1]
+        self._fit(X, list(torch.as_tensor(labels.astype(np.float32))), "multilabel")
+        return self
+
     def predict_proba(self, X: Any) -> Any:
-        """Return the probabilities of all classes, in the order of `classes_`."""
+        """Return the probabilities of all classes, in the order of `classes_`; or of all labels."""
         values = self._values(X)
-        return values / values.sum(1, keepdims=True)
+        return values if self.is_multilabel_ else values / values.sum(1, keepdims=True)
 
     def predict(self, X: Any) -> Any:
-        """Return the most probable class of every item."""
-        return self.classes_[self._values(X).argmax(1)]
+        """Return the most probable class of every item; or labels of 0 and 1."""
+        values = self._values(X)
+        if self.is_multilabel_:
+            return (values > 0.5).astype(np.int64)
+        return self.classes_[values.argmax(1)]
+
+    def __sklearn_tags__(self) -> Any:
+        """Return that y may have several labels."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        tags.target_tags.multi_output = True
+        return tags
 
 
 class MoleculeRegressor(_ExampleRegressor):
@@ -274,7 +306,17 @@ class MoleculeRegressor(_ExampleRegressor):
 
 
 class MoleculeClassifier(_ExampleClassifier):
-    """Predicts classes of molecules from SMILES. Arguments are those of `MoleculeRegressor`."""
+    """Predicts classes or labels of molecules from SMILES.
+
+    y is a class of any type for each row, or a row of labels of 0 and 1. Arguments are those of
+    `MoleculeRegressor`.
+
+    Example:
+        >>> classifier = MoleculeClassifier(epochs=1, hidden=8, depth=1)
+        >>> labels = [[0, 1], [0, 0], [1, 1], [1, 0]]  # toxic, soluble
+        >>> classifier.fit(["C", "CC", "CCO", "CCC"], labels).predict_proba(["O"]).shape
+        (1, 2)
+    """
 
     reader = "molecule"
 
@@ -295,7 +337,7 @@ class GraphRegressor(_ExampleRegressor):
 
 
 class GraphClassifier(_ExampleClassifier):
-    """Predicts classes of graphs. X is that of `GraphRegressor`."""
+    """Predicts classes or labels of graphs. X is that of `GraphRegressor`."""
 
     reader = "example"
 

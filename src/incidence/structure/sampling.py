@@ -120,8 +120,9 @@ class Sampling(StructureData):
         offsets, sorts = self._node_offsets, sorted(self.counts)
         first = torch.cat([seeds[sort] + offsets[sort] for sort in sorted(seeds)])
         drawn = _reached(self, first, steps, generator)  # numbered through all sorts
-        ends = torch.tensor([offsets[sort] for sort in sorts[1:]], dtype=torch.long)
-        by_sort = drawn.tensor_split(torch.searchsorted(drawn, ends.to(drawn.device)).cpu())
+        starts = [offsets[sort] for sort in sorts[1:]]
+        ends = torch.tensor(starts, dtype=torch.long, device=drawn.device)
+        by_sort = drawn.tensor_split(torch.searchsorted(drawn, ends).cpu())
         rows: Rows = {}
         for sort, others in zip(sorts, by_sort, strict=True):
             rows[sort] = others - offsets[sort]
@@ -228,7 +229,9 @@ def _neighbours(
 
 def _draw(values: Tensor, group: Tensor, size: int, generator: torch.Generator | None) -> Tensor:
     """Draw at most `size` values of every group; groups ascend."""
-    mixed = torch.rand(len(values), generator=generator).to(values.device).argsort()
+    # on the CPU, so that a seed draws the same on all devices
+    random = torch.rand(len(values), generator=generator, device="cpu")
+    mixed = random.to(values.device).argsort()
     by_group, order = group[mixed].sort(stable=True)
     first = torch.searchsorted(by_group, by_group)
     place = torch.arange(len(by_group), device=by_group.device) - first  # in its group

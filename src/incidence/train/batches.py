@@ -99,12 +99,18 @@ class ExampleBatches(Dataset[Example]):
 
     def __init__(self, examples: Sequence[Example], augment: Augment | None = None) -> None:
         self.examples, self.augment = examples, augment
+        self._only: Example | None = None
 
     def __len__(self) -> int:
         return len(self.examples)
 
     def __getitem__(self, chosen: Chosen) -> Example:
         seed, numbers = chosen
+        if len(self.examples) == 1 and self.augment is None:
+            # One large structure is the same batch in every epoch, whose plan is made once.
+            if self._only is None:
+                self._only = collate([self.examples[0]])
+            return self._only
         if isinstance(self.examples, ShardedExamples):
             return collate(self.examples.take(numbers))
         examples = [self.examples[k] for k in numbers]

@@ -16,7 +16,8 @@ import incidence
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.data import DATA_SETS, DataSet, Parts, Split, load
-from incidence.data.lifts import LIFT_OPTIONS, left_out, lift_all
+from incidence.data.left_out import left_out
+from incidence.data.lifts import LIFT_OPTIONS, lift_all
 from incidence.data.loading import load_whole
 from incidence.data.prepared import Preparation, preparation_of
 from incidence.data.shards import ShardedExamples
@@ -135,7 +136,10 @@ class Experiment:
 
     def _left_out(self) -> str:
         """Return what the lift leaves out, or nothing."""
-        words = left_out(self.lift.name, **self.lift.options)
+        lifted = self.data.examples
+        if isinstance(lifted, ShardedExamples) or self.lift.name == "none":
+            lifted = ()  # shards are not read for a sentence
+        words = left_out(self.lift.name, lifted, **self.lift.options)
         return f"; the lift {self.lift.name} leaves out {', '.join(words)}" if words else ""
 
     def _model_in_words(self) -> str:

@@ -498,7 +498,10 @@ class Training(pl.LightningModule):
             return
         weights = optimizer.param_groups[0]["params"]
         grads = [p.grad.reshape(-1) for p in weights if p.grad is not None]
-        if not grads or torch.cat(grads).norm() <= gradient_clip_val:
+        if not grads:
+            return
+        # a GPU would be waited for
+        if grads[0].is_cpu and torch.cat(grads).norm() <= gradient_clip_val:
             return
         super().configure_gradient_clipping(optimizer, gradient_clip_val, gradient_clip_algorithm)
 
@@ -531,8 +534,10 @@ class Training(pl.LightningModule):
             loss = nn.functional.binary_cross_entropy_with_logits
         else:
             target = self.predictor.scaled(target)
+        # A mask as an index would wait for a GPU, which has to count what it lets through.
         known = ~target.isnan()
-        total = loss(y[known], target[known], reduction="sum")
+        losses = loss(y, target.nan_to_num(), reduction="none")
+        total = torch.where(known, losses, 0.0).sum()
         return total, known.sum().to(total.dtype)
 
     def validation_step(self, batch: Example, _: int) -> None:
