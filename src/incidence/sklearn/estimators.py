@@ -229,6 +229,7 @@ class _ExampleClassifier(ClassifierMixin, _ExampleEstimator):  # type: ignore[mi
                 f" array of shape {labels.shape}."
             )
         # sorted, as scikit-learn has them
+        self.classes_: Any
         self.classes_, numbers = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             only = f"y has one class only, '{self.classes_[0]}'"
