@@ -1,6 +1,7 @@
 """`incidence expressivity MAP FILE...`: what it prints, in words and as JSON."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +41,17 @@ def test_products_and_lifts_tell_it_apart_with_a_witness(two_graphs, capsys):
     _, out, _ = run(capsys, *words)
     assert "Classes: 0 1" in out
     assert "  A: " in out
+
+
+def test_classes_of_many_structures_are_listed_as_json_alone(two_graphs, tmp_path, capsys):
+    path = tmp_path / "many.g6"
+    path.write_bytes(Path(two_graphs).read_bytes() * 60)
+    _, out, _ = run(capsys, EDGES, str(path))
+    assert out.splitlines()[-1].split(" ")[:2] == ["Classes:", "0"]
+    assert out.endswith(" 0 0 ... (120 structures; --json lists all)\n")
+    assert out.splitlines()[-1].split(" ... ")[0].count(" 0") == 100
+    _, out, _ = run(capsys, EDGES, str(path), "--json")
+    assert len(json.loads(out)["classes"]) == 120
 
 
 def test_json_has_everything(two_graphs, capsys):

@@ -59,6 +59,7 @@ examples:
   incidence expressivity "i j -> i j" graphs.g6 --lift pairs --products "i j, j k -> i k"
 """
 
+_MOST_CLASSES = 100  # of structures that are listed in words
 _ROOT = Path(__file__).parents[2]  # in a clone, the folder of the project
 
 _SYNONYMS = {
@@ -299,7 +300,10 @@ def _expressivity(arguments: argparse.Namespace) -> str:
     )
     words = e.explain(*(arguments.pair or ()))
     if not arguments.json:
-        return f"{words}\n\nClasses: {' '.join(map(str, e.classes))}"
+        listed = " ".join(map(str, e.classes[:_MOST_CLASSES]))
+        is_short = len(e.classes) <= _MOST_CLASSES
+        more = "" if is_short else f" ... ({len(e.classes):,} structures; --json lists all)"
+        return f"{words}\n\nClasses: {listed}{more}"
     data = {
         "map": arguments.map,
         "is_exact": e.is_exact,

@@ -80,6 +80,9 @@ def test_a_network_is_explained_layer_by_layer_with_totals():
         "  Linear, the 1 operation, no bias; pools by sum; channels 4 -> 1; 4 parameters.",
         "",
         "Besides: LayerNorm 8 parameters.",
+        "",
+        "Networks of such layers need 2 variables. They tell apart at most what colour",
+        "refinement (1-WL) does on structures with these tensors as relations.",
     ]
 
 

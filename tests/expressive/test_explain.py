@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import incidence as inc
+from incidence.algebra.variables import bound_in_words
 from incidence.expressive.witness import counts_of
 from incidence.models.net import IncidenceNet
 from tests.expressive.graphs import as_edges, as_matrix, cycle, rook, shrikhande
@@ -140,3 +141,24 @@ def test_one_structure_alone_cannot_be_explained():
         e.explain(0)
     with pytest.raises(inc.IncidenceError, match="got 1 and 1"):
         e.explain(1, 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "number"),
+    [
+        (lambda: inc.models.make("graph", 1), 2),
+        (lambda: inc.models.make("triangles", 1), 3),
+        (lambda: inc.models.make("ppgn", 1), 3),
+        (lambda: inc.nn.Product("i j, j k -> i k", 2, 2), 3),
+        (lambda: inc.nn.Sequential(inc.nn.Multilinear("i j * i j -> i j", 2, 2)), 3),
+        (lambda: inc.nn.Linear("i -> i", 2, 2), 1),
+        (lambda: inc.models.make("rings", 1), None),  # faces of any size
+        (lambda: inc.models.make("topology", 1), None),  # reads holes
+        (lambda: inc.nn.Sequential(inc.nn.Harmonic("<i j>")), None),
+    ],
+)
+def test_the_bound_of_a_network_is_that_of_its_layers(make, number):
+    explanation = inc.explain(make())
+    assert explanation.data()["num_variables"] == number
+    assert bound_in_words(number) in " ".join(str(explanation).split())
+    assert ("variables." in str(explanation)) == (number in (2, 3))

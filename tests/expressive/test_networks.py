@@ -189,6 +189,14 @@ class Other(nn.Module):
             lambda: Sequential(inc.nn.Product("i, j -> {i j}", 1, 1, is_complete=True)),
             "cannot follow Product with is_complete=True",
         ),
+        (
+            lambda: IncidenceNet("i, {i j} -> ", {"i": 1, "{i j}": 1}, hidden=4, harmonic=3),
+            "also reads the holes of a structure.*harmonic=0",
+        ),
+        (
+            lambda: IncidenceNet("i, {i j} -> i", {"i": 1, "{i j}": 1}, hidden=4, harmonic=3),
+            "also reads the holes of a structure.*harmonic=0",
+        ),
     ],
 )
 def test_networks_that_cannot_be_followed_are_refused(make, message):

@@ -17,6 +17,7 @@ from typing import Any
 from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.multilinear import MultilinearMap
 from incidence.algebra.pattern import Pattern
+from incidence.algebra.variables import bound_in_words, num_variables
 
 __all__ = ["MAPS", "Layer", "NetworkExplanation", "is_layer", "is_module", "lines"]
 
@@ -89,6 +90,22 @@ class Layer:
     def num_parameters(self) -> int | None:
         """The number of learned values; None before the first input sets the channels."""
         return _num_parameters(self.module.parameters())
+
+    @property
+    def num_variables(self) -> int | None:
+        """The number of variables that its formulas need; None if that is not known."""
+        module = self.module
+        if is_layer(module):
+            return num_variables(self.map)
+        if isinstance(self.map, MultilinearMap):
+            texts = list(module.products)
+        elif hasattr(module, "product"):
+            texts = [module.product, self.map]
+        else:
+            return None
+        counts = [num_variables(text) for text in texts]
+        known = [count for count in counts if count is not None]
+        return max(known) if len(known) == len(counts) else None
 
     def sentence(self) -> str:
         """Describe operations, aggregations, channels and parameters of the layer."""
@@ -164,6 +181,19 @@ class NetworkExplanation:
                     counts[type(module).__name__] += _num_parameters([parameter]) or 0
         return dict(counts)
 
+    @property
+    def num_variables(self) -> int | None:
+        """The largest number of variables of a layer.
+
+        None if one of them is not known, or if a module reads holes, which no formula tells.
+        """
+        counts = [layer.num_variables for layer in self.layers]
+        known = [count for count in counts if count is not None]
+        reads_holes = any(hasattr(module, "reads_holes") for module in self.module.modules())
+        if len(known) < len(counts) or reads_holes:
+            return None
+        return max(known, default=None)
+
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
@@ -188,6 +218,9 @@ class NetworkExplanation:
             )
         if self.others:
             yield from ("", *lines(self._rest()))
+        bound = bound_in_words(self.num_variables)
+        if bound:
+            yield from ("", *lines(bound))
 
     def data(self) -> dict[str, Any]:
         """Return the explanation as plain data, for JSON."""
@@ -196,6 +229,7 @@ class NetworkExplanation:
             "num_parameters": _num_parameters(self.module.parameters()),
             "layers": [layer.data() for layer in self.layers],
             "others": self.others,
+            "num_variables": self.num_variables,
         }
 
     def _repr_html_(self) -> str:

@@ -20,6 +20,7 @@ from incidence.expressive.readers import (
 )
 from incidence.models.blocks import (
     AttentionTerm,
+    Join,
     NeighbourTerm,
     PerTensor,
     Pick,
@@ -47,6 +48,7 @@ from incidence.nn import (
     Residual,
     Sequential,
 )
+from incidence.nn.topology import OfHoles
 from incidence.structure import Structure
 
 __all__ = ["LAYERS", "Architecture", "Head", "Round", "of_layer", "of_network"]
@@ -314,6 +316,15 @@ def _readout(compiler: _Compiler, module: Readout) -> Rounds:
 @_rule(Sequential, nn.Sequential)
 def _sequential(compiler: _Compiler, module: nn.Sequential) -> Rounds:
     return compiler.chain(module)
+
+
+@_rule(Join, OfHoles)
+def _holes(compiler: _Compiler, module: nn.Module) -> Rounds:
+    raise IncidenceError(
+        "expressivity is decided by colours of entries, and this network also reads the holes of a"
+        " structure, which no colours tell. Build it with harmonic=0 to see what its layers tell"
+        " apart. inc.nn.HarmonicRanks gives the holes of each structure."
+    )
 
 
 @_rule(Residual)

@@ -42,6 +42,8 @@ class OfHoles(Planned):
         IncidenceError: None of the tensors is a set of nodes of one sort.
     """
 
+    reads_holes = True  # which neither colours nor formulas of few variables tell
+
     def __init__(self, text: str, columns: int, seed: int = 0) -> None:
         super().__init__()
         self.all_patterns = as_side(text)
