@@ -92,5 +92,5 @@ def _colours(start: Array, bags: Sequence[Array]) -> Array:
 
 def _are_equal_counts(one: Array, other: Array) -> bool:
     most = max(int(one.max()), int(other.max())) + 1
-    counts = [np.bincount(own.ravel(), minlength=most) for own in (one, other)]
-    return np.array_equal(*counts)
+    first, second = (np.bincount(own.ravel(), minlength=most) for own in (one, other))
+    return np.array_equal(first, second)
