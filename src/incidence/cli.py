@@ -206,17 +206,22 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 
 def _parsers(words: Sequence[str]) -> tuple[_CommandParser, dict[str, _CommandParser]]:
     """Return the parser, and that of every command; only the command of the words has flags."""
+    wide = max(map(len, _COMMANDS))
     parser = _CommandParser(
-        prog=command(), description="Equivariant learning on incidence structures."
+        prog=command(),
+        description="Equivariant learning on incidence structures.",
+        # argparse itself breaks the line of the longest command
+        epilog="\n".join(f"  {name:{wide}}  {about}" for name, (about, _) in _COMMANDS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(code=0)
     parser.add_argument("--version", action="version", version=f"incidence {__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        title="commands", required=True, metavar="COMMAND", help="one of these:"
+    )
     parsers = {}
-    for name, (about, add_flags) in _COMMANDS.items():
-        one = commands.add_parser(
-            name, help=about, formatter_class=argparse.RawDescriptionHelpFormatter
-        )
+    for name, (_, add_flags) in _COMMANDS.items():
+        one = commands.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter)
         # Flags of other commands would load their libraries, for help that nobody reads.
         if name in words[:1]:
             add_flags(one)
@@ -390,7 +395,7 @@ _COMMANDS: dict[str, tuple[str, _AddFlags]] = {
     "explain": ("explain what a map can do", _explain_flags),
     "expressivity": ("decide what networks can tell apart, exactly", _expressivity_flags),
     "bench": (
-        "measure speed, and learning on many data sets (in the project's folder)",
+        "measure speed and learning (in the project's folder)",
         lambda command: None,
     ),
     "train": ("train a network", _training("train")),

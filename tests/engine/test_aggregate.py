@@ -18,7 +18,7 @@ GRAPH = Structure(5, {"(i j)": [[0, 1, 1, 2, 0, 3], [1, 0, 2, 3, 3, 0]]})
 
 
 def test_the_battery_has_every_aggregation_and_one_of_a_users_own():
-    assert set(EVERY) == {"sum", "mean", "max", "min", "std", "range"}
+    assert {"sum", "mean", "max", "min", "std", "range"} <= set(EVERY)
     assert type(AGGREGATIONS["range"]).__module__.startswith("tests.")
 
 
@@ -189,7 +189,7 @@ REFUSED = {
     ),
     "not registered": (
         lambda: Linear("i -> i", 1, 1, aggr="other"),
-        "no aggregation 'other'; there are: sum, mean, max, min, std, range",
+        r"no aggregation 'other'; there are: sum, mean, max, min, std, .*range",
     ),
 }
 

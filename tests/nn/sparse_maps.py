@@ -6,12 +6,13 @@ import torch
 from torch import Tensor
 
 from incidence.algebra import EquivariantMap
+from incidence.engine.aggregate import AGGREGATIONS
 from incidence.nn import Linear
 from incidence.structure import Structure
 from tests.nn import range_aggregation as range_aggregation
 from tests.structure.random_structures import random_structure
 
-EVERY = ["sum", "mean", "max", "min", "std", "range"]  # the last is the tests' own
+EVERY = [*AGGREGATIONS]  # the last, `range`, is the tests' own
 
 FIXED = [
     "i -> i",

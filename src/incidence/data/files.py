@@ -69,8 +69,8 @@ READERS: dict[str, Reader] = {
     "mesh": Reader((".obj", ".off", ".ply", ".stl"), read_meshes),
 }
 """The readers of files by name."""
-# Users may register readers of others.
-_OUR_SUFFIXES = {suffix for reader in READERS.values() for suffix in reader.suffixes}
+# Files of these readers have layouts of their own; all others list examples with their targets.
+_WITH_LAYOUTS = ("graph", "example", "molecule", "database", "hypergraph", "mesh")
 
 
 def register_reader(
@@ -336,8 +336,10 @@ def _read_all_records(request: DataRequest) -> DataSet:
 def _files_of_records(path: Path) -> list[Path]:
     """Return the files of a folder, or a file, that list examples with their targets."""
     suffixes = [*_MOLECULES]
+    laid_out = [READERS[name] for name in _WITH_LAYOUTS if name in READERS]
+    others = {suffix for reader in laid_out for suffix in reader.suffixes}
     for reader in READERS.values():
-        suffixes += [suffix for suffix in reader.suffixes if suffix not in _OUR_SUFFIXES]
+        suffixes += [suffix for suffix in reader.suffixes if suffix not in others]
     if path.is_dir():
         return _files(path, suffixes)
     return [path] if path.name.lower().endswith(tuple(suffixes)) else []

@@ -345,7 +345,7 @@ def _write_sequential(program: Any, module: Sequential, x: Any) -> Any:
 
 @writes(Residual)
 def _write_residual(program: Any, module: Residual, x: Any) -> Any:
-    # The input is read again at the end: it must not be overwritten by the module inside.
+    # The input is read again at the end, so that its last step must stay as it is.
     program.close(x.values() if isinstance(x, dict) else [x])
     y = write(program, module.inner, x)
     if not isinstance(x, dict) or not isinstance(y, dict):

@@ -341,6 +341,13 @@ class _HelpAll(argparse.Action):
         parser.exit()
 
 
+_SECTIONS = {
+    "model": "Values that you leave out come from the recipe of the data, then from the\n"
+    "model. config.yaml in the folder of a run has all of them.",
+}
+"""What the help says of a group of options."""
+
+
 def _add_options(
     command: argparse.ArgumentParser,
     sections: Sequence[str],
@@ -360,7 +367,7 @@ def _add_options(
     hidden: dict[argparse.Action, str] = {}
     command.add_argument("--help-all", action=_HelpAll, texts=hidden, help="list all options")
     hints = get_type_hints(Config)
-    groups = {name: command.add_argument_group(name) for name in sections}
+    groups = {name: command.add_argument_group(name, _SECTIONS.get(name)) for name in sections}
     for f in fields(Config):
         group = groups.get(f.metadata["section"])
         if group is None or (names and f.name not in names):
