@@ -253,7 +253,8 @@ class PatternError(IncidenceError):
     def _render(self) -> str:
         start = max(0, self.position - _WINDOW // 2)
         stop = start + _WINDOW
-        lead, tail = "… " * (start > 0), " …" * (stop < len(self.text))
+        lead = "… " if start > 0 else ""
+        tail = " …" if stop < len(self.text) else ""
         shown = "".join(c if c.isprintable() else " " for c in self.text[start:stop])
         caret = " " * (len(lead) + self.position - start) + "^ "
         hint = f"\nHint: {self.hint}" if self.hint else ""

@@ -148,7 +148,7 @@ class Explanation:
         return "\n\n".join("\n".join(part) for part in parts).rstrip()  # a blank line between parts
 
     def _legend(self) -> tuple[str, ...]:
-        return _LEGEND + _ORIENTED_LEGEND * self.map.is_oriented
+        return (*_LEGEND, *_ORIENTED_LEGEND) if self.map.is_oriented else _LEGEND
 
     def _head(self) -> Iterator[str]:
         m = self.map

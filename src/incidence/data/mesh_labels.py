@@ -121,13 +121,13 @@ def from_labelled_meshes(meshes: Sequence[_Labelled], request: DataRequest) -> D
     targets = classes.split([len(some) for some in texts])
     pattern = _AT[what]
     examples = examples_of(loaded, [{pattern: target} for target in targets])
-    parts = [one.part for one in meshes]
-    has_parts = any(part is not None for part in parts)
+    parts = [-1 if one.part is None else one.part for one in meshes]
+    has_parts = any(part >= 0 for part in parts)
     return DataSet(
         request.name,
         examples,
         replace(task, at=pattern, target="label"),
-        splits_of([-1 if part is None else part for part in parts]) if has_parts else (),
+        splits_of(parts) if has_parts else (),
         reader="mesh",
         about=f"Your own data: {len(examples)} meshes with labels of {what}.",
         metric=METRICS[task.kind],

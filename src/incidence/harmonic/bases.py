@@ -86,16 +86,19 @@ def _dense_bases(structure: Structure, pattern: Pattern, numbers: Array) -> Iter
         if not height:
             continue
         widest = max([height, *(int(one.counts[some].max()) for one in blocks)])
-        for part in some.split(max(1, _MOST_ELEMENTS // max(1, height * widest))):
+        together = max(1, _MOST_ELEMENTS // max(1, height * widest))
+        for part in some.split(together):
             shape = len(part), height, height
             laplacian = torch.zeros(shape, dtype=torch.float64, device=structure.device)
             for one in blocks:
                 matrix = one.dense(part.to(structure.device), height)
                 laplacian += matrix.mT @ matrix
             sizes, vectors = torch.linalg.eigh(laplacian)
-            is_null = sizes <= _NULL * sizes.amax(1, keepdim=True).clamp(min=1.0)
+            largest = sizes.amax(1, keepdim=True).clamp(min=1.0)  # (structures, 1)
+            is_null = sizes <= _NULL * largest
             values = vectors[is_null[:, None].expand_as(vectors)]
-            yield Bases(numbers[part.numpy()], is_null.sum(1).cpu().numpy(), values)
+            widths = is_null.sum(1).cpu().numpy()
+            yield Bases(numbers[part.numpy()], widths, values)
 
 
 class _DenseMaps:
@@ -166,6 +169,7 @@ def _sampled_bases(
     parts = project(noise.to(structure.device)).split(heights.tolist())
     if widths is None:
         widths = np.array([_rank(part) for part in parts])
+        # as many as columns: there may be more
         is_few = widths < columns
     else:
         is_few = widths <= _MOST_COLUMNS
@@ -203,11 +207,14 @@ def _bases_of_parts(walk: FaceMap, numbers: Array, heights: Array) -> Bases:
     has_kernel = torch.zeros(int(part.max()) + 1, dtype=torch.bool)
     has_kernel[part[sign != 0]] = True
     # parts stand structure by structure, as rows do
-    column = (has_kernel.cumsum(0) - 1)[part].numpy() - starts_of(nullity).repeat(heights)
+    number_of_kernel = has_kernel.cumsum(0) - 1
+    column = number_of_kernel[part].numpy() - starts_of(nullity).repeat(heights)
     row = spans(np.zeros_like(heights), heights)  # counted within the structure
-    place = starts_of(heights * widths).repeat(heights) + row * widths.repeat(heights) + column
+    first = starts_of(heights * widths).repeat(heights)
+    place = first + row * widths.repeat(heights) + column
     is_number = (sign.numpy() != 0) & is_few.repeat(heights)
-    numbers_of_rows = sign.double() / torch.bincount(part).double()[part].sqrt()
+    sizes = torch.bincount(part).double()
+    numbers_of_rows = sign.double() / sizes[part].sqrt()
     values = torch.zeros(int((heights * widths).sum()), dtype=torch.float64)
     values[torch.from_numpy(place[is_number])] = numbers_of_rows[torch.from_numpy(is_number)]
     return Bases(numbers[is_few], widths[is_few], values.to(walk.home.device))

@@ -158,7 +158,8 @@ def without_image(x: Tensor, faces: FaceMap, enough: Tensor) -> Tensor:
         factor = torch.zeros_like(size) if before is None else _quotient(size, before)
         direction = torch.addcmul(corrected, faces.spread(factor), direction)
         moved = faces.times_normal(direction)
-        step = _quotient(size, faces.sum(direction * moved)) * is_open
+        curvature = faces.sum(direction * moved)
+        step = _quotient(size, curvature) * is_open
         potential = torch.addcmul(potential, faces.spread(step), direction)
         residual = torch.addcmul(residual, faces.spread(-step), moved)
         before = size
@@ -193,7 +194,8 @@ class HarmonicSolver:
         if residual is None:
             residual = 1e-12 if x.dtype == torch.float64 else 1e-8
         y = x.double()
-        sizes = y.new_zeros(self.num_structures, y.shape[1]).index_add_(0, self.home, y.square())
+        zeros = y.new_zeros(self.num_structures, y.shape[1])
+        sizes = zeros.index_add_(0, self.home, y.square())
         enough = residual**2 * sizes  # (structures, channels)
         for faces in self.maps:
             y = without_image(y, faces, enough)

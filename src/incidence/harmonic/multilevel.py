@@ -68,7 +68,8 @@ class Multilevel:
         self._part = torch.arange(len(home), device=home.device)
         plain = matrix
         while True:
-            graph, skeleton = _Graph(matrix, _NULL * largest), _Graph(plain, _NULL * largest)
+            graph = _Graph(matrix, _NULL * largest)
+            skeleton = _Graph(plain, _NULL * largest)
             edges = skeleton.edges(strong)
             if not len(edges):
                 edges = skeleton.edges(_WEAKEST)
@@ -79,13 +80,20 @@ class Multilevel:
             plain = skeleton.collected(group, sign)
             collect = spread.t().coalesce()
             steps = torch.where(graph.is_null, 0, _DAMPING / graph.sums)
-            parts = (csr_matrix(part.float()) for part in (matrix, collect, spread))
-            self._levels.append(_GraphLevel(next(parts), steps.float()[:, None], *parts))
+            level = _GraphLevel(
+                csr_matrix(matrix.float()),
+                steps.float()[:, None],
+                csr_matrix(collect.float()),
+                csr_matrix(spread.float()),
+            )
+            self._levels.append(level)
             self._part = group[self._part]
             home = home.new_zeros(len(collect)).index_copy_(0, group, home)
-            matrix = _product(collect, _product(matrix, spread))
+            moved = _product(matrix, spread)
+            matrix = _product(collect, moved)
             strong /= 2
-        self._inverse = torch.where(skeleton.is_null, 0, graph.inverse).float()[:, None]
+        inverse = torch.where(skeleton.is_null, 0, graph.inverse)
+        self._inverse = inverse.float()[:, None]  # (nodes of the last level, 1)
         self._is_null = skeleton.is_null
         self.nullity = torch.bincount(home[skeleton.is_null], minlength=num_structures)
 
@@ -93,7 +101,9 @@ class Multilevel:
         """Return the correction for a residual, (nodes, channels) both."""
         # near the end a residual is too small for single precision
         scale = residual.abs().amax(0).clamp(min=torch.finfo(residual.dtype).tiny)  # (channels,)
-        return self._corrected(0, (residual / scale).float()).to(residual.dtype) * scale
+        scaled = (residual / scale).float()
+        corrected = self._corrected(0, scaled)
+        return corrected.to(residual.dtype) * scale
 
     def kernel(self) -> tuple[Tensor, Tensor]:
         """Return the kernel of a matrix of integers.
@@ -115,7 +125,8 @@ class Multilevel:
         for _ in range(_SWEEPS - 1):
             x = torch.addcmul(x, residual - level.matrix @ x, level.steps)
         left = level.collect @ (residual - level.matrix @ x)  # (groups, channels)
-        x = x + level.spread @ self._corrected(number + 1, left)
+        coarse = self._corrected(number + 1, left)
+        x = x + level.spread @ coarse
         for _ in range(_SWEEPS):  # as many after as before, or it would not be symmetric
             x = torch.addcmul(x, residual - level.matrix @ x, level.steps)
         return x
@@ -163,8 +174,9 @@ class _Graph:
 
     def edges(self, strong: float) -> Tensor:
         """Return the numbers of the entries beside the diagonal that are large."""
-        size = (self.diagonal[self.row] * self.diagonal[self.column]).sqrt()
-        numbers: Tensor = (self.is_beside & (self.values.abs() > strong * size)).nonzero()
+        ends = self.diagonal[self.row] * self.diagonal[self.column]
+        is_strong = self.values.abs() > strong * ends.sqrt()
+        numbers: Tensor = (self.is_beside & is_strong).nonzero()
         return numbers[:, 0]
 
     def groups(self, edges: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -173,7 +185,8 @@ class _Graph:
         A group is a root with the nodes at most two edges away. Roots are nodes that no other
         root is near, and as many as possible.
         """
-        row, column = self.row[edges], self.column[edges]
+        row = self.row[edges]
+        column = self.column[edges]
         root = _roots(row, column, len(self.diagonal), generator)
         group = torch.full_like(self.diagonal, -1, dtype=torch.long)
         group[root] = torch.arange(len(root), device=root.device)
@@ -193,8 +206,10 @@ class _Graph:
     def collected(self, group: Tensor, sign: Tensor) -> Tensor:
         """Return the matrix between groups, without smoothing."""
         signs = sign[self.row] * sign[self.column]
+        row = group[self.row]
+        column = group[self.column]
         count = int(group.max()) + 1
-        return coo_matrix(group[self.row], group[self.column], self.values * signs, (count, count))
+        return coo_matrix(row, column, self.values * signs, (count, count))
 
     def smoothed(self, group: Tensor, sign: Tensor) -> Tensor:
         """Return the matrix that spreads values of groups to nodes, (nodes, groups).
@@ -231,5 +246,7 @@ def _roots(row: Tensor, column: Tensor, num_nodes: int, generator: torch.Generat
         is_open = (drawn > dropped) & (drawn < chosen)
         if not is_open.any():
             return (drawn == chosen).nonzero()[:, 0]
-        drawn = torch.where(is_open & (largest_nearby() == drawn), chosen, drawn)
-        drawn = torch.where((drawn < chosen) & (largest_nearby() == chosen), dropped, drawn)
+        is_largest = largest_nearby() == drawn
+        drawn = torch.where(is_open & is_largest, chosen, drawn)
+        is_near_root = largest_nearby() == chosen
+        drawn = torch.where((drawn < chosen) & is_near_root, dropped, drawn)

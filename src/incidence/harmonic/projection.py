@@ -69,7 +69,8 @@ class HarmonicPlan(Batchable):
 
     def spaces(self) -> list[Array]:
         """Return the spaces: rows, columns and numbers of bases."""
-        return [self.heights[None], self.widths[None], (self.heights * self.widths)[None]]
+        numbers = self.heights * self.widths
+        return [self.heights[None], self.widths[None], numbers[None]]
 
     def lists(self) -> list[Listed]:
         """Return the numbers of bases, which plans of batches take over bit by bit."""
@@ -80,8 +81,10 @@ class HarmonicPlan(Batchable):
     def remade(self, sizes: Sequence[Array], tensors: Iterator[Tensor]) -> HarmonicPlan:
         """Return the plan of other structures, from the sizes of its spaces and its lists."""
         [heights], [widths], _ = sizes
-        high, low = (next(tensors).long() for _ in range(2))
-        return HarmonicPlan(heights, widths, ((high << 32) | low).view(torch.float64))
+        high = next(tensors).long()
+        low = next(tensors).long()
+        values = ((high << 32) | low).view(torch.float64)
+        return HarmonicPlan(heights, widths, values)
 
     def __repr__(self) -> str:
         count = len(self.heights)
@@ -111,13 +114,16 @@ class HarmonicPlan(Batchable):
         """Return the harmonic part where there is a basis, and 0 elsewhere."""
         wide = x.to(wide_of(x.dtype))
         if len(self.heights) == 1:
-            basis = self.values.view(int(self.heights[0]), int(self.widths[0])).to(wide.dtype)
-            return (basis @ (basis.T @ wide)).to(x.dtype)
+            basis = self.values.view(int(self.heights[0]), int(self.widths[0]))
+            basis = basis.to(wide.dtype)  # (rows, columns)
+            inside = basis.T @ wide  # (columns, channels)
+            return (basis @ inside).to(x.dtype)
         if wide.dtype not in self._typed:
             with torch.inference_mode(False):
                 self._typed[wide.dtype] = self._lists(wide.dtype)
         of_columns, of_rows = self._typed[wide.dtype]
-        return bag_sum(bag_sum(wide, *of_columns), *of_rows).to(x.dtype)
+        inside = bag_sum(wide, *of_columns)  # (columns, channels)
+        return bag_sum(inside, *of_rows).to(x.dtype)
 
     def _lists(self, dtype: torch.dtype) -> tuple[Lists, Lists]:
         """The rows of every column of the bases, and the columns of every row."""
@@ -128,10 +134,17 @@ class HarmonicPlan(Batchable):
         by_column = columns.argsort(stable=True)
         widths = torch.from_numpy(self.widths.repeat(self.heights)).to(self.device)
         heights = torch.from_numpy(self.heights.repeat(self.widths)).to(self.device)
-        return (
-            Lists(rows[by_column].to(index), ranges(heights).to(index), values[by_column]),
-            Lists(columns.to(index), ranges(widths).to(index), values),
+        of_columns = Lists(
+            rows[by_column].to(index),
+            ranges(heights).to(index),
+            values[by_column],
         )
+        of_rows = Lists(
+            columns.to(index),
+            ranges(widths).to(index),
+            values,
+        )
+        return of_columns, of_rows
 
 
 def harmonic_plan_of(structure: Structure, pattern: Pattern, way: str = "auto") -> HarmonicPlan:
@@ -203,8 +216,10 @@ def plain_harmonic_part(x: Tensor, rows: Tensor, columns: Tensor, values: Tensor
     """
     weights = values[:, None].to(x.dtype)
     # a column belongs to one structure, which has at least one row: there are not more columns
-    sums = x.new_zeros(x.shape).index_add(0, columns, x.index_select(0, rows) * weights)
-    return x.new_zeros(x.shape).index_add(0, rows, sums.index_select(0, columns) * weights)
+    into = x.index_select(0, rows) * weights  # (numbers, channels)
+    sums = x.new_zeros(x.shape).index_add(0, columns, into)
+    back = sums.index_select(0, columns) * weights
+    return x.new_zeros(x.shape).index_add(0, rows, back)
 
 
 class _Project(torch.autograd.Function):
@@ -240,7 +255,8 @@ def _new_plan(structure: Structure, pattern: Pattern, way: str) -> HarmonicPlan:
     large = np.flatnonzero(~has_basis)
     if not len(large):
         return HarmonicPlan(heights, widths, values)
-    rows = torch.from_numpy((~has_basis).repeat(heights).nonzero()[0]).to(structure.device)
+    is_open = (~has_basis).repeat(heights)  # (rows,)
+    rows = torch.from_numpy(is_open.nonzero()[0]).to(structure.device)
     maps = maps_of(structure, pattern, large)
     solver = HarmonicSolver(maps, homes(heights[large], rows), len(large))
     return HarmonicPlan(heights, widths, values, solver, rows)
@@ -250,7 +266,8 @@ def _side_by_side(
     heights: Array, bases: Sequence[Bases], device: torch.device
 ) -> tuple[Array, Tensor]:
     """The widths of all bases and their numbers, in the order of the structures."""
-    widths, starts = np.zeros_like(heights), np.zeros_like(heights)
+    widths = np.zeros_like(heights)
+    starts = np.zeros_like(heights)
     first = 0
     for one in bases:
         sizes = heights[one.numbers] * one.widths

@@ -236,13 +236,11 @@ class PlainInputs:
 
 
 def _about_level(layout: TensorLayout, pattern: Pattern, level: tuple[str, ...], what: str) -> str:
-    where = (
-        "the whole structure"
-        if not level
-        else f"every {level[0]}"
-        if len(level) == 1
-        else f"every set of {' and '.join(level)}"
-    )
+    where = f"every set of {' and '.join(level)}"
+    if len(level) == 1:
+        where = f"every {level[0]}"
+    if not level:
+        where = "the whole structure"
     words = {
         "rows": "row of each pair",
         "bags": "bag of each pair",

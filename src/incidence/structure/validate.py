@@ -218,7 +218,9 @@ def as_matrix(
 
 def assert_entries(pattern: Pattern, index: Sequence[Tensor], num_nodes: Mapping[str, int]) -> None:
     """Raise if nodes are out of range or repeated in a face, or open faces lack letters."""
-    name = f"index['{pattern}']" + "[0]" * pattern.is_open
+    name = f"index['{pattern}']"
+    if pattern.is_open:
+        name += "[0]"
     letters = index[0]
     for row, letter in enumerate(pattern.fixed_letters):
         what, sort = f"the letter `{letter}`", pattern.sorts[letter]
