@@ -61,12 +61,12 @@ def bases_of(structure: Structure, pattern: Pattern, heights: Array, way: str) -
 
 
 def homes(heights: Array, like: Tensor) -> Tensor:
-    """The structure of every row, from the number of rows of each."""
+    """Return the structure of every row, from the number of rows of each."""
     return torch.from_numpy(np.arange(len(heights)).repeat(heights)).to(like.device)
 
 
 def maps_of(structure: Structure, pattern: Pattern, numbers: Array) -> list[FaceMap]:
-    """The boundaries on some structures of a batch."""
+    """Return the boundaries on some structures of a batch."""
     if len(numbers) < structure.num_structures:
         structure = structure[numbers.tolist()]
     return face_maps(structure, pattern).known
@@ -221,7 +221,9 @@ def _bases_of_parts(walk: FaceMap, numbers: Array, heights: Array) -> Bases:
 
 
 def _known_widths(maps: Sequence[FaceMap], heights: Array) -> Array | None:
-    """The number of harmonic tensors of every structure; None where it takes more to know it."""
+    """Return the number of harmonic tensors of every structure; None where it takes more to know
+    it.
+    """
     if not all(one.is_graph for one in maps):
         return None
     ranks = [one.rank.cpu().numpy() for one in maps]
@@ -230,13 +232,13 @@ def _known_widths(maps: Sequence[FaceMap], heights: Array) -> Array | None:
 
 
 def _rank(part: Tensor) -> int:
-    """The number of independent columns of the harmonic part of noise."""
+    """Return the number of independent columns of the harmonic part of noise."""
     sizes = torch.linalg.eigvalsh(part.T @ part)
     return int((sizes > _SMALLEST_NOISE * len(part)).sum())
 
 
 def _orthonormal(part: Tensor, width: int) -> Tensor:
-    """An orthonormal basis, so many columns wide, of the span of the columns."""
+    """Return an orthonormal basis, so many columns wide, of the span of the columns."""
     sizes, vectors = torch.linalg.eigh(part.T @ part)
     first = len(sizes) - width  # sizes ascend
     basis: Tensor = part @ (vectors[:, first:] / sizes[first:].sqrt())

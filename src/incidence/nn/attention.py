@@ -156,7 +156,7 @@ class Attention(Planned):
         return found
 
     def _features(self, x: Values, structure: Structure) -> list[Tensor]:
-        """The features of every tensor, checked."""
+        """Return the features of every tensor, checked."""
         if torch.compiler.is_compiling():
             return [x] if isinstance(x, Tensor) else [x[key] for key in self._keys]
         return as_list(list(self.in_channels), x, structure, list(self.in_channels.values()))
@@ -166,13 +166,13 @@ class Attention(Planned):
         return x.view(x.shape[0], self.heads, x.shape[1] // self.heads)
 
     def plan(self, structure: Structure) -> None:
-        """Makes the index lists for a structure: needed before tracing."""
+        """Make the index lists for a structure: needed before tracing."""
         for text in self._texts:
             plan_einsum(text, structure)
         plan_softmax(str(self.pattern), self.over, structure)
 
     def extra_repr(self) -> str:
-        """What the layer is, as it was written."""
+        """Return the layer as it was written."""
         return f"{str(self.pattern)!r} over {self.over}, heads={self.heads}"
 
 
@@ -201,12 +201,12 @@ def _write_attention(program: Any, module: Attention, x: Any) -> Any:
 
 
 def _queries(pattern: Pattern, over: str) -> Pattern:
-    """What is left of a pattern without some letters, each face once."""
+    """Return what is left of a pattern without some letters, each face once."""
     return _tensor(key_faces(str(pattern), over))
 
 
 def _values(pattern: Pattern, over: str) -> Pattern:
-    """What some letters leave of a pattern, each face once."""
+    """Return what some letters leave of a pattern, each face once."""
     kept = (
         face._replace(letters=tuple(x for x in face.letters if x.name in over.split()))
         for face in pattern.faces

@@ -131,15 +131,15 @@ class AutomorphismLinear(Transferable, nn.Module):
         self.reset_parameters()
 
     def weight_name(self, source: int, target: int) -> str:
-        """What the weight from one tensor to another is called."""
+        """Return the name of the weight from one tensor to another."""
         return "weight" if len(self._pairs) == 1 else f"weight_{source}_{target}"
 
     def bias_name(self, target: int) -> str:
-        """What the bias of a tensor is called."""
+        """Return the name of the bias of a tensor."""
         return "bias" if len(self._pairs) == 1 else f"bias_{target}"
 
     def reset_parameters(self) -> None:
-        """Draws the weights anew, so that all orbits of pairs add the same variance and the output
+        """Draw the weights anew, so that all orbits of pairs add the same variance and the output
         has that of the input.
         """
         with torch.no_grad():
@@ -163,7 +163,7 @@ class AutomorphismLinear(Transferable, nn.Module):
 
     @takes_examples
     def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:
-        """Applies the layer to features on its structure, or on a batch of copies of it.
+        """Apply the layer to features on its structure, or on a batch of copies of it.
 
         Raises:
             IncidenceError: It is another structure, or the features do not fit.
@@ -220,7 +220,7 @@ class AutomorphismLinear(Transferable, nn.Module):
     _repr_html_ = html_of
 
     def extra_repr(self) -> str:
-        """What the layer is, as it was written."""
+        """Return the layer as it was written."""
         count = sum(len(orbits.sizes) for orbits in self.pair_orbits.values())
         has_bias = getattr(self, self.bias_name(0)) is not None
         shown = [c[0] if len(set(c)) == 1 else c for c in (self.in_channels, self.out_channels)]
@@ -252,8 +252,8 @@ def _as_group(structure: Structure, group: Group | Iterable[Any] | None) -> Grou
 
 
 def _shared_product(x: Tensor, weight: Tensor, bags: PairBags, copies: int) -> Tensor:
-    """The sum of every bag of inputs, times the weight of its orbit; shape (outputs,
-    copies, out).
+    """Return the sum of every bag of inputs, times the weight of its orbit; shape (outputs, copies,
+    out).
     """
     sums: Tensor = _BagSum.apply(x, bags)  # type: ignore[no-untyped-call]
     num_in, num_out = weight.shape[1:]

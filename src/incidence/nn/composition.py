@@ -40,7 +40,7 @@ class Planned(nn.Module):
     _repr_html_ = html_of
 
     def plan(self, structure: Structure) -> object:
-        """Makes the lists for a structure: needed before tracing."""
+        """Make the lists for a structure: needed before tracing."""
         raise NotImplementedError
 
 
@@ -104,8 +104,8 @@ class Transferable:
 
 
 def takes_structure(module: nn.Module) -> bool:
-    """Whether a module is called with a structure: whether its `forward` needs a second argument,
-    or calls one `structure`.
+    """Return whether a module is called with a structure: whether its `forward` needs a second
+    argument, or calls one `structure`.
     """
     inner = _inner(module)
     if "forward" in inner.__dict__:  # someone has put another in its place
@@ -122,8 +122,9 @@ _NEEDED: dict[Callable[..., Any], int] = {}
 
 
 def _num_needed(function: Callable[..., Any]) -> int:
-    """How many arguments a function is to be given by position; finding out takes longer than many
-    a module.
+    """Return how many arguments a function needs by position.
+
+    The answer is cached: looking at a signature takes longer than many a module.
     """
     if function not in _NEEDED:
         parameters = inspect.signature(function).parameters.values()
@@ -147,13 +148,14 @@ class Side(NamedTuple):
 
 
 def unknown(patterns: Sequence[Pattern]) -> Side:
-    """Tensors whose channels are not known."""
+    """Return tensors whose channels are not known."""
     return Side(tuple(patterns), (None,) * len(patterns))
 
 
 def follow_all(modules: Iterable[nn.Module], side: Side | None) -> Side | None:
-    """The tensors that modules make of those of a side, one after the other; if these are not told,
-    of those that the modules read.
+    """Return the tensors that modules make of those of a side, one after the other.
+
+    Without a side, the modules start from the tensors that they read.
 
     Raises:
         IncidenceError: A module would lose the sign of an oriented tensor.
@@ -166,7 +168,7 @@ def follow_all(modules: Iterable[nn.Module], side: Side | None) -> Side | None:
 
 
 def follow(module: nn.Module, side: Side | None) -> Side | None:
-    """The tensors that a module makes of those of a side; None where they are not known.
+    """Return the tensors that a module makes of those of a side; None where they are not known.
 
     A module of ours says it itself; one with a map gives its outputs; any other that is called
     without a structure acts on every tensor.
@@ -187,8 +189,10 @@ def follow(module: nn.Module, side: Side | None) -> Side | None:
 
 
 def _assert_same_orientation(module: nn.Module, side: Side | None) -> None:
-    """A lone tensor is handed on without its pattern: read by another, its values would lose their
-    signs, or have the opposite ones.
+    """Refuse a tensor whose reader gives it another orientation.
+
+    A lone tensor is passed on without its pattern. Its values would lose their signs, or have the
+    opposite ones.
     """
     reads = _reads(module)
     if side is None or reads is None or not len(side.patterns) == len(reads) == 1:
@@ -203,7 +207,7 @@ def _assert_same_orientation(module: nn.Module, side: Side | None) -> None:
 
 
 def act_on_all(function: Callable[[Any], Any], side: Side) -> Side:
-    """The same tensors, after a function that acts on each.
+    """Return the same tensors, after a function that acts on each.
 
     Raises:
         IncidenceError: It is not odd, and one of them is oriented.
@@ -214,13 +218,14 @@ def act_on_all(function: Callable[[Any], Any], side: Side) -> Side:
 
 
 def _inner(module: nn.Module) -> nn.Module:
-    """A module behind `torch.compile`, or itself."""
+    """Return a module behind `torch.compile`, or itself."""
     return getattr(module, "_orig_mod", module)
 
 
 def _read_side(modules: Iterable[nn.Module]) -> Side | None:
-    """The tensors that the first module that tells reads, if all before it leave them what they
-    are.
+    """Return the tensors that modules read, if they are known.
+
+    The first module that names its tensors decides, if all before it leave them what they are.
     """
     for module in _leaves(modules):
         patterns = _reads(module)
@@ -232,7 +237,7 @@ def _read_side(modules: Iterable[nn.Module]) -> Side | None:
 
 
 def _reads(module: nn.Module) -> Sequence[Pattern] | None:
-    """The tensors that a module reads; None if it does not tell."""
+    """Return the tensors that a module reads; None if it does not tell."""
     patterns: Sequence[Pattern] | None = getattr(
         getattr(module, "map", None), "inputs", getattr(module, "patterns", None)
     )
@@ -240,7 +245,7 @@ def _reads(module: nn.Module) -> Sequence[Pattern] | None:
 
 
 def _leaves(modules: Iterable[nn.Module]) -> Iterator[nn.Module]:
-    """The modules, with those that call others one after the other taken apart."""
+    """Return the modules, with those that call others one after the other taken apart."""
     for module in map(_inner, modules):
         parts = getattr(module, "parts", None)
         yield from [module] if parts is None else _leaves(parts)

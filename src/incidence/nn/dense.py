@@ -33,7 +33,7 @@ __all__ = ["dense_layer", "operator_matrix"]
 def dense_layer(
     layer: Linear, x: Values | Mapping[str, Tensor], num_nodes: int | Mapping[str, int] | None
 ) -> Any:
-    """Applies the layer to dense arrays."""
+    """Apply the layer to dense arrays."""
     m = layer.map
     if m.is_open:
         raise IncidenceError(
@@ -74,7 +74,7 @@ def dense_layer(
 def _terms(
     layer: Linear, sources: list[list[DenseBags]], t: int, num_orbits: int
 ) -> list[list[tuple[Choices, Tensor]]]:
-    """For every orbit of an output, the arrays that are spread and added up there."""
+    """Return for every orbit of an output, the arrays that are spread and added up there."""
     bias = layer._biases()[t]
     terms: list[list[tuple[Choices, Tensor]]] = [[] for _ in range(num_orbits)]
     with_bias = [
@@ -111,9 +111,9 @@ _Group = tuple[int, tuple[int, ...], int, list[_Member]]
 
 @lru_cache(maxsize=256)
 def _grouped(m: EquivariantMap, s: int, t: int, terms: tuple[tuple[int, int], ...]) -> list[_Group]:
-    """The operations from an input to an output by what they pool: source orbit, how many nodes of
-    each class they match, and the aggregation; and for each operation its row in the weight, the
-    target orbit, and the output nodes it may be read at.
+    """Return the operations from an input to an output by what they pool: source orbit, how many
+    nodes of each class they match, and the aggregation; and for each operation its row in the
+    weight, the target orbit, and the output nodes it may be read at.
     """
     grouped: dict[tuple[int, tuple[int, ...], int], list[_Member]] = {}
     targets = dense_orbits(m.outputs[t])
@@ -129,7 +129,7 @@ def _grouped(m: EquivariantMap, s: int, t: int, terms: tuple[tuple[int, int], ..
 
 @lru_cache(maxsize=256)
 def dense_orbits(pattern: Pattern) -> tuple[DenseOrbit, ...]:
-    """The orbits of a pattern, as the dense layout sees them."""
+    """Return the orbits of a pattern, as the dense layout sees them."""
     return tuple(_dense_orbit(pattern, number) for number in range(len(pattern.orbits)))
 
 
@@ -206,8 +206,8 @@ def _num_nodes(
 
 
 def operator_matrix(m: EquivariantMap, operation: Operation, structure: Structure) -> Tensor:
-    """The matrix of one operation, (output entries, input entries): paths from entries over keys to
-    entries, added up.
+    """Return the matrix of one operation, (output entries, input entries): paths from entries over
+    keys to entries, added up.
     """
     layout = layout_of(m)
     plan = plan_of(structure, layout)
@@ -231,7 +231,7 @@ Paths = tuple[Tensor, Tensor, Tensor]
 
 
 def _of_partners(plan: Plan, key: PartnerKey) -> Paths:
-    """Pairs of entries on one node set that the operation connects."""
+    """Return pairs of entries on one node set that the operation connects."""
     partners = plan.partners[key]
     targets, sources, signs = partners.targets, partners.sources, partners.signs
     ys = (
@@ -247,7 +247,7 @@ def _of_partners(plan: Plan, key: PartnerKey) -> Paths:
 
 
 def _over_keys(plan: Plan, source: OrbitRef, target: OrbitRef, operation: Operation) -> Paths:
-    """Pairs of entries that meet in a key with the words that the operation connects."""
+    """Return pairs of entries that meet in a key with the words that the operation connects."""
     level = tuple(
         sorted(
             c.sort
@@ -285,7 +285,7 @@ class _Reads(NamedTuple):
 
 
 def _reads(own: Bags, layout: TensorLayout, orbit: int, level: Level) -> list[_Reads]:
-    """What the rows of an orbit write to at a level, word by word."""
+    """Return what the rows of an orbit write to at a level, word by word."""
     at = layout.levels.index(level)
     members, ptr, signs = own.of_rows
     bags = members.long()

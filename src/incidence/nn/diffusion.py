@@ -48,7 +48,7 @@ class Incident(Planned):
         self._key = f"{word} {', '.join(map(str, links))} of {', '.join(sorted(nodes))}"
 
     def plan(self, structure: Structure) -> Recorded:
-        """Makes the lists for a structure, which tracing needs: pairs of a node and an entry, and
+        """Make the lists for a structure, which tracing needs: pairs of a node and an entry, and
         how many nodes entries have.
         """
         entries = recorded(structure)
@@ -69,7 +69,7 @@ class Incident(Planned):
         return entries[self._key]
 
     def list_names(self) -> dict[str, str]:
-        """The names of the lists, and what they are in words."""
+        """Return the names of the lists, and what they are in words."""
         words = {
             "nodes": "node of each pair",
             "entries": "entry of each pair",
@@ -82,12 +82,12 @@ class Incident(Planned):
         }
 
     def _rows(self, x: Mapping[str, Tensor]) -> list[Tensor]:
-        """The features of nodes, by sort, as the lists number them."""
+        """Return the features of nodes, by sort, as the lists number them."""
         return [x[self.nodes[sort]] for sort in sorted(self.nodes)]
 
     def _all_rows(self, x: Mapping[str, Tensor], structure: Structure) -> list[Tensor]:
-        """The same for all sorts of a structure, as `incidences` numbers nodes; those that nothing
-        joins stand there as zeros.
+        """Return the same for all sorts of a structure, as `incidences` numbers nodes; those that
+        nothing joins stand there as zeros.
         """
         some = next(x[key] for key in self.nodes.values())
         counts = structure.counts
@@ -152,7 +152,9 @@ class Surroundings(Incident):
             )
 
     def of_nodes(self, values: Mapping[str, Tensor], structure: Structure) -> dict[str, Tensor]:
-        """The map of the rows of nodes, by the key of their tensor; other tensors are left out."""
+        """Return the map of the rows of nodes, by the key of their tensor; other tensors are left
+        out.
+        """
         if torch.compiler.is_compiling():
             return self._traced(values, structure)
         counts = {sort: structure.counts[sort] for sort in sorted(structure.counts)}
@@ -219,7 +221,7 @@ class Diffusion(Surroundings):
 
     @takes_examples
     def forward(self, x: Values, structure: Structure) -> Any:
-        """The same tensors, nodes averaged with their surroundings."""
+        """Return the same tensors, nodes averaged with their surroundings."""
         if torch.compiler.is_compiling():
             return {**x, **self.of_nodes(x, structure)}  # type: ignore[dict-item, arg-type]
         values = dict(
@@ -232,11 +234,11 @@ class Diffusion(Surroundings):
         return {**values, **self.of_nodes(values, structure)}
 
     def follow(self, side: Side | None) -> Side | None:
-        """The same tensors."""
+        """Return the same tensors."""
         return side
 
     def extra_repr(self) -> str:
-        """The tensors and the number of steps."""
+        """Return the tensors and the number of steps."""
         return f"{self.text!r}, steps={self.steps}"
 
 
@@ -275,7 +277,7 @@ class Neighbours(Surroundings):
 
     @takes_examples
     def forward(self, x: Values, structure: Structure) -> Any:
-        """The sums around nodes."""
+        """Return the sums around nodes."""
         if torch.compiler.is_compiling():
             values = [x] if isinstance(x, Tensor) else [x[key] for key in self._keys]
         else:
@@ -284,9 +286,9 @@ class Neighbours(Surroundings):
         return found[self._keys[0]] if isinstance(x, Tensor) else found
 
     def follow(self, side: Side | None) -> Side:
-        """The nodes."""
+        """Return the nodes."""
         return unknown(self.sides)
 
     def extra_repr(self) -> str:
-        """The tensors."""
+        """Return the tensors."""
         return repr(self.text)

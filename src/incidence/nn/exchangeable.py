@@ -126,18 +126,18 @@ class Exchangeable(Transferable, nn.Module):
         return sum(len(self.linear.operations_of(s, t)) for s, t in pairs)
 
     def relax(self, structure: Structure) -> Structure:
-        """The structure with a sort for each dimension, on which `linear` works; kept."""
+        """Return the structure with a sort for each dimension, on which `linear` works; kept."""
         assert_structure(structure)
         return (self._relaxation if self.order is None else _strict(self._tensor(structure))).apply(
             structure
         )
 
     def plan(self, structure: Structure) -> Plan:
-        """The index lists for a structure: see `Linear.plan`."""
+        """Return the index lists for a structure: see `Linear.plan`."""
         return self.linear.plan(self.relax(structure))
 
     def _tensor(self, structure: Structure) -> Pattern:
-        """The tensor meant by a number of dimensions."""
+        """Return the tensor meant by a number of dimensions."""
         fitting = [p for p in structure.patterns if p.order == self.order]
         if len(fitting) != 1:
             there = ", ".join(f"`{p}`" for p in structure.patterns) or "none"
@@ -150,7 +150,7 @@ class Exchangeable(Transferable, nn.Module):
 
     @takes_examples
     def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:
-        """Applies the layer.
+        """Apply the layer.
 
         Raises:
             IncidenceError: The features do not fit the structure or the layer.
@@ -172,7 +172,7 @@ class Exchangeable(Transferable, nn.Module):
     _repr_html_ = html_of
 
     def extra_repr(self) -> str:
-        """What the layer is, as it was written."""
+        """Return the layer as it was written."""
         return f"{self.order if self.order is not None else str(self.map)!r}"
 
 
@@ -180,7 +180,7 @@ _strict = lru_cache(maxsize=64)(lambda pattern: Relaxation([pattern] * 2, is_str
 
 
 def _as_map(text: object) -> tuple[int | None, EquivariantMap]:
-    """The number of dimensions, where that is given, and the map that is meant."""
+    """Return the number of dimensions, where that is given, and the map that is meant."""
     if isinstance(text, EquivariantMap):
         return None, text
     if isinstance(text, str):

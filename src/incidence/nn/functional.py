@@ -45,15 +45,16 @@ def einsum(
     structure: Structure | None = None,
     limit: int = MAX_JOINED,
 ) -> Tensor:
-    r"""The product of tensors on a structure, where letters *link* the tensors, as in einsum: a
-    letter is one node throughout the text.
+    r"""Return the product of tensors on a structure, summed over letters that the output lacks.
 
-    $$y(r) = \sum_a \prod_k x_k(a(P_k)),$$
+    Letters *link* the tensors, as in einsum: a letter is one node throughout the text. In a *map*,
+    as `nn.Linear` takes it, letters of different tensors are unrelated.
 
-    over the assignments a of nodes to all letters for which every entry is present and a(R) is r;
-    assignments that differ by exchanging letters that the text cannot tell apart count once
-    (docs/math.md section 17). In a *map*, as `nn.Linear` takes it, letters of different tensors are
-    unrelated.
+    $$y(r) = \sum_a \prod_k x_k(a(P_k))$$
+
+    The sum runs over the assignments a of nodes to all letters for which every entry is present and
+    a(R) is r. Assignments that differ by exchanging letters that the text cannot tell apart count
+    once (docs/math.md section 17).
 
     Args:
         text: `P_1, ..., P_n -> R`, for example `i j, j k -> i k`: the operands and one output. A
@@ -62,9 +63,9 @@ def einsum(
         *operands_and_structure: The values of the operands, then the structure: `einsum("i j, j ->
             i", x, y, s)`.
         structure: The structure, for those who prefer to name it.
-        limit: How many rows a step may look at to join them, before those are left out that the
-            output does not ask for; with more, it is refused before they are made. A plan that is
-            kept with the structure already is used, whatever it took.
+        limit: The largest number of rows that a step may join, rows that the output does not need
+            included. More are refused before they are made. A plan that is cached on the structure
+            is used, whatever its size.
 
     Shape:
         operands: (entries, channels) each, with as many channels, or 1; the output likewise, in the
@@ -100,8 +101,8 @@ def einsum(
 def linked(
     text: str, xs: Sequence[Tensor], structure: Structure, shape: Sequence[int] | None = None
 ) -> Tensor:
-    """A product without checks, of factors (entries, *shape of a row) that can be broadcast; summed
-    to `shape`, if given.
+    """Return a product without checks, of factors (entries, *shape of a row) that can be broadcast;
+    summed to `shape`, if given.
     """
     if torch.compiler.is_compiling():
         lists = traced(structure, product_key(text))
@@ -137,7 +138,7 @@ def _product_plan(product: ProductText, structure: Structure, limit: int) -> Joi
 
 
 def as_limit(limit: Any) -> int:
-    """A bound on joined rows, or a sentence about it."""
+    """Return a bound on joined rows, once it is checked."""
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
         raise IncidenceError(
             f"limit= is a number of joined rows, an integer from 0; got {limit!r}."
@@ -152,7 +153,7 @@ def assert_operands(
     widths: Sequence[int],
     limit: int = MAX_JOINED,
 ) -> None:
-    """Refuses values that do not fit a product, whose layer was made for so many channels of each
+    """Refuse values that do not fit a product, whose layer was made for so many channels of each
     operand.
     """
     assert_structure(structure)
@@ -196,7 +197,7 @@ def _assert_operands(
 
 
 def _in_one_dtype(xs: Sequence[Tensor]) -> list[Tensor]:
-    """Casts to the type of autocast, where it is on; else all must agree already."""
+    """Cast to the type of autocast, where it is on; else all must agree already."""
     kind = xs[0].device.type
     # As torch does: autocast leaves double precision alone.
     if torch.is_autocast_enabled(kind) and all(x.dtype != torch.float64 for x in xs):
@@ -211,14 +212,15 @@ def _in_one_dtype(xs: Sequence[Tensor]) -> list[Tensor]:
 
 
 def softmax(x: Tensor, pattern: str, over: str, structure: Structure) -> Tensor:
-    r"""Every value as a share of those that agree with it in all nodes but those of some letters:
-    `(i j)` over `j` shares for each i.
+    r"""Return every value as a share of the values with the same key.
 
-    $$y(e) = \exp x(e) / \sum_f \exp x(f),$$
+    The *key* is what is left of an entry without the letters of `over`: `(i j)` over `j` gives
+    shares for each i.
 
-    f over the present entries of the same structure with the same *key*: what is left of the entry
-    without the letters of `over`. Values of one channel are compared with each other, and diagonal
-    entries with all others.
+    $$y(e) = \exp x(e) / \sum_f \exp x(f)$$
+
+    The sum runs over the present entries f of the same structure with the key of e. Each channel
+    has shares of its own. Diagonal entries share with all others.
 
     Args:
         x: The values of the tensor, (entries, channels).
@@ -249,8 +251,9 @@ def softmax(x: Tensor, pattern: str, over: str, structure: Structure) -> Tensor:
 
 
 def plan_einsum(text: str, structure: Structure, limit: int = MAX_JOINED) -> JoinPlan:
-    """The index lists of a product for a structure: built once, kept on it. Needed before tracing;
-    print it for its cost.
+    """Return the index lists of a product for a structure. Print them for their cost.
+
+    They are built once and cached on the structure. Tracing needs them.
     """
     assert_structure(structure, call="plan_einsum(text, structure)")
     plan = _product_plan(parse_product(text), structure, limit)
@@ -273,7 +276,7 @@ def plan_softmax(pattern: str, over: str, structure: Structure) -> JoinPlan:
 
 
 def softmax_key(pattern: str, over: str) -> str:
-    """By what a softmax is known on structures."""
+    """Return the key of the lists of a softmax on structures."""
     return f"softmax {pattern} over {over}"
 
 

@@ -122,7 +122,7 @@ class Harmonic(Planned):
         return {key: by_pattern[Pattern(key)] if key in own else x[key] for key in x}
 
     def _reads(self, key: str) -> bool:
-        """Whether a key of the input means one of the tensors."""
+        """Return whether a key of the input means one of the tensors."""
         if key in self._keys:
             return True
         with suppress(PatternError):
@@ -194,7 +194,7 @@ def _assert_harmonic(pattern: Pattern) -> None:
 def _checked_weights(
     weights: Any, pattern: Pattern, patterns: Sequence[Pattern], x: Tensor
 ) -> Tensor | None:
-    """The weights of one tensor, (entries, 1); None for 1."""
+    """Return the weights of one tensor, (entries, 1); None for 1."""
     if weights is None:
         return None
     if isinstance(weights, Mapping):

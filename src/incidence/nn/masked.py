@@ -105,7 +105,7 @@ class MaskedLinear(nn.Module):
 
     @takes_examples
     def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:
-        """Applies the layer where the mask says so; 0 elsewhere.
+        """Apply the layer where the mask says so; 0 elsewhere.
 
         Raises:
             IncidenceError: The features do not fit the structure or the layer, or the mask does not
@@ -147,7 +147,7 @@ class MaskedLinear(nn.Module):
     _repr_html_ = html_of
 
     def extra_repr(self) -> str:
-        """What the layer is, as it was written."""
+        """Return the layer as it was written."""
         how = (
             "the support of the input"
             if self.mask is None

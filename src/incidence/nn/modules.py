@@ -59,9 +59,8 @@ class Activation(nn.Module):
             `nn.Softshrink()`, `inc.nn.Gate(channels)`.
 
     Raises:
-        IncidenceError: A function that is not odd is given for a tensor with oriented faces. Which
-            tensors a function for all is applied to is told by the modules around it: then
-            `Sequential` refuses it.
+        IncidenceError: A function that is not odd is given for a tensor with oriented faces. If the
+            tensors are not named, `Sequential` refuses such a function.
 
     Example:
         >>> activation = Activation({"i": torch.relu, "<i j>": torch.tanh})
@@ -95,7 +94,7 @@ class Activation(nn.Module):
 
     @takes_examples
     def forward(self, x: Values, structure: Structure) -> Any:
-        """Applies the function to every tensor."""
+        """Apply the function to every tensor."""
         if self.function is not None:
             return _map(x, self.function)
         if not isinstance(x, Mapping):
@@ -105,13 +104,15 @@ class Activation(nn.Module):
         }
 
     def follow(self, side: Side | None) -> Side | None:
-        """The same tensors; refuses a function that would lose the sign of an oriented one."""
+        """Return the same tensors; refuses a function that would lose the sign of an oriented
+        one.
+        """
         if self.function is None:
             return unknown(self.patterns or ())
         return side if side is None else act_on_all(self.function, side)
 
     def extra_repr(self) -> str:
-        """The function."""
+        """Return the function."""
         return (
             ""
             if self.function is None or isinstance(self.function, nn.Module)
@@ -157,7 +158,7 @@ class Dropout(nn.Module):
 
     @takes_examples
     def forward(self, x: Values, structure: Structure) -> Any:
-        """Applies dropout to every tensor."""
+        """Apply dropout to every tensor."""
         num_dropped = round(self.p * NUM_CHOICES)
         if not self.training or not num_dropped:
             return x
@@ -173,11 +174,11 @@ class Dropout(nn.Module):
         return dict(zip(x, kept, strict=True)) if isinstance(x, Mapping) else kept[0]
 
     def follow(self, side: Side | None) -> Side | None:
-        """The same tensors: 0 has no sign."""
+        """Return the same tensors: 0 has no sign."""
         return side
 
     def extra_repr(self) -> str:
-        """The probability."""
+        """Return the probability."""
         return f"p={self.p}"
 
 
@@ -209,23 +210,25 @@ class Sequential(nn.Sequential):
         return list(self)
 
     def follow(self, side: Side | None) -> Side | None:
-        """The tensors that come out; refuses modules that would lose the sign of oriented ones."""
+        """Return the tensors that come out; refuses modules that would lose the sign of oriented
+        ones.
+        """
         return follow_all(self, side)
 
     def append(self, module: nn.Module) -> Sequential:
-        """Adds a module at the end."""
+        """Add a module at the end."""
         super().append(module)
         self.follow(None)
         return self
 
     def insert(self, index: int, module: nn.Module) -> Sequential:
-        """Adds a module before another."""
+        """Add a module before another."""
         super().insert(index, module)
         self.follow(None)
         return self
 
     def __setitem__(self, index: Any, module: nn.Module) -> None:
-        """Puts a module in the place of another."""
+        """Put a module in the place of another."""
         super().__setitem__(index, module)
         self.follow(None)
 
@@ -233,7 +236,7 @@ class Sequential(nn.Sequential):
 
     @takes_examples
     def forward(self, x: Values, structure: Structure) -> Any:
-        """Applies the modules in turn."""
+        """Apply the modules in turn."""
         if torch.compiler.is_compiling() and needs_plan(self, structure):
             from incidence.nn import untraced
 
@@ -261,7 +264,7 @@ class Sequential(nn.Sequential):
         return compiled_forward(self._slot, self, patterns, xs, structure)
 
     def plan(self, structure: Structure) -> None:
-        """Makes the index lists of all modules for a structure: needed before tracing."""
+        """Make the index lists of all modules for a structure: needed before tracing."""
         plan_modules(self, structure)
 
 
@@ -286,13 +289,13 @@ class Residual(nn.Module):
         return [self.inner]
 
     def follow(self, side: Side | None) -> Side | None:
-        """The tensors that went in; refuses what the module inside must not do to them."""
+        """Return the tensors that went in; refuses what the module inside must not do to them."""
         follow_all([self.inner], side)
         return side
 
     @takes_examples
     def forward(self, x: Values, structure: Structure) -> Any:
-        """The input plus what the module makes of it."""
+        """Return the input plus what the module makes of it."""
         y = self.inner(x, structure) if takes_structure(self.inner) else _map(x, self.inner)
         if not isinstance(y, Mapping) or not isinstance(x, Mapping):
             return self._add(x, y, "the tensor")

@@ -53,7 +53,7 @@ class RowNorm(nn.BatchNorm1d):
     is_shared = False
 
     def forward(self, x: Tensor, world: World | None = None) -> Tensor:
-        """The normalised rows; those of a part of a structure over its processes."""
+        """Return the normalised rows; those of a part of a structure over its processes."""
         if self.training and (world is not None or is_spread(self)):
             return self._over_all(x, world)
         if self.training and len(x) > 1:
@@ -97,7 +97,7 @@ class RowNorm(nn.BatchNorm1d):
         )
 
     def _kept_weight(self, square: Tensor) -> Tensor:
-        """The weight, but 0 for channels of nothing but rounding."""
+        """Return the weight, but 0 for channels of nothing but rounding."""
         return self.weight * (square > _LEAST)
 
     @torch.no_grad()
@@ -136,16 +136,16 @@ class RowRms(nn.Module):
     running_square: Tensor
 
     def reset_running_stats(self) -> None:
-        """Forgets the rows seen so far."""
+        """Forget the rows seen so far."""
         self.running_square.fill_(1)
 
     def forward(self, x: Tensor, world: World | None = None) -> Tensor:
-        """The scaled rows; those of a part of a structure over its processes."""
+        """Return the scaled rows; those of a part of a structure over its processes."""
         square = self._square(x, world)
         return x * (square + self.eps).rsqrt() * (self.weight * (square > _LEAST))
 
     def _square(self, x: Tensor, world: World | None) -> Tensor:
-        """The mean square of these rows, which is learned, or the running one."""
+        """Return the mean square of these rows, which is learned, or the running one."""
         if not self.training:
             return self.running_square
         count, total = len(x), x.square().sum(0)  # total: (channels,)
@@ -160,7 +160,7 @@ class RowRms(nn.Module):
         return square
 
     def extra_repr(self) -> str:
-        """The number of channels."""
+        """Return the number of channels."""
         return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}"
 
 
@@ -171,14 +171,14 @@ def is_spread(norm: RowNorm | RowRms) -> bool:
 
 
 def _can_ask(x: Tensor) -> bool:
-    """Whether numbers of a tensor can be looked at at once; elsewhere that takes longer than to
-    compute something twice.
+    """Return whether numbers of a tensor can be looked at at once; elsewhere that takes longer than
+    to compute something twice.
     """
     return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def _varies(variance: Tensor, mean: Tensor) -> Tensor:
-    """Which channels are not the same in all rows, but for rounding."""
+    """Return which channels are not the same in all rows, but for rounding."""
     return variance.addcmul(mean, mean, value=-_LEAST) > _LEAST
 
 
@@ -277,7 +277,7 @@ class Norm(Planned):
         return start.index_copy(0, torch.cat(rows), torch.cat(parts))
 
     def _rows(self, number: int, structure: Structure, x: Tensor) -> list[Tensor]:
-        """The rows of every orbit of a tensor: while tracing, as `plan` left them on the
+        """Return the rows of every orbit of a tensor: while tracing, as `plan` left them on the
         structure.
         """
         if torch.compiler.is_compiling():
@@ -290,17 +290,17 @@ class Norm(Planned):
         return orbit_rows(structure, self.patterns[number])
 
     def plan(self, structure: Structure) -> None:
-        """Finds the orbits of tensors that have several, which tracing needs."""
+        """Find the orbits of tensors that have several, which tracing needs."""
         for pattern, key in zip(self.patterns, self._keys, strict=True):
             if len(pattern.orbits) > 1:
                 recorded(structure)[f"rows {key}"] = Recorded(orbit_rows(structure, pattern))
 
     def follow(self, side: Side | None) -> Side | None:
-        """The same tensors."""
+        """Return the same tensors."""
         return Side(self.patterns, tuple(self.channels))
 
     def extra_repr(self) -> str:
-        """The tensors."""
+        """Return the tensors."""
         return repr(", ".join(map(str, self.patterns)))
 
 

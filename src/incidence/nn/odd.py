@@ -22,8 +22,8 @@ __all__ = ["Gate", "assert_odd", "is_odd"]
 
 
 def is_odd(function: Callable[[Tensor], Tensor], channels: int | None = None) -> bool:
-    """Whether a function of rows, (rows, channels), changes the sign of a row with that of the row,
-    and depends on no other sign.
+    """Return whether a function of rows, (rows, channels), changes the sign of a row with that of
+    the row, and depends on no other sign.
 
     Parameters are tried at other values too, as they are learned; a module both while training and
     not; and what is random with the same random numbers.
@@ -42,7 +42,7 @@ _ROWS = 16
 
 
 def _copies(function: Callable[[Tensor], Tensor]) -> Iterator[Callable[[Tensor], Tensor]]:
-    """The function; of a module copies with other parameters, in double precision."""
+    """Return the function; of a module copies with other parameters, in double precision."""
     if not isinstance(function, nn.Module):
         yield function
         return
@@ -91,8 +91,8 @@ def _values(function: object) -> list[Tensor]:
 
 
 def _width(function: object, channels: int | None) -> int:
-    """A number of channels that a function takes: the first size of its parameters that is a number
-    of inputs.
+    """Return a number of channels that a function takes: the first size of its parameters that is a
+    number of inputs.
     """
     if channels is not None and channels > 0:
         return channels
@@ -109,7 +109,7 @@ def _width(function: object, channels: int | None) -> int:
 def assert_odd(
     function: Callable[[Tensor], Tensor], pattern: Pattern, channels: int | None = None
 ) -> None:
-    """Refuses a function that is not odd on a tensor with oriented faces."""
+    """Refuse a function that is not odd on a tensor with oriented faces."""
     if not pattern.is_oriented:
         return
     name = (
@@ -161,5 +161,5 @@ class Gate(nn.Module):
         self.opening = nn.Linear(width if by is None else as_channels(by, "by", 1), width)
 
     def forward(self, x: Tensor, z: Tensor | None = None) -> Tensor:
-        """The values, each as far as its gate is open."""
+        """Return the values, each as far as its gate is open."""
         return x * torch.sigmoid(self.opening(x.abs() if z is None else z))

@@ -68,7 +68,7 @@ class PlainInputs:
         return name
 
     def _count(self, kind: str) -> int:
-        """How many groups of lists there are whose names begin with a word."""
+        """Return how many groups of lists there are whose names begin with a word."""
         return len(
             {tuple(name.split("_")[:2]) for name in self.tensors if name.startswith(f"{kind}_")}
         )
@@ -204,8 +204,8 @@ class PlainInputs:
             )
 
     def _joins(self, product: ProductText, structure: Structure, limit: int = MAX_JOINED) -> None:
-        """The lists of all steps of a product, by a plan whose steps are those of every other
-        structure.
+        """Return the lists of all steps of a product, by a plan whose steps are those of every
+        other structure.
         """
         key = product_key(product.text)
         if key not in self.parts:
@@ -252,7 +252,7 @@ def _about_level(layout: TensorLayout, pattern: Pattern, level: tuple[str, ...],
 
 
 def plain_inputs(net: nn.Module, structure: Structure) -> PlainInputs:
-    """The lists that a network needs of a structure, by name.
+    """Return the lists that a network needs of a structure, by name.
 
     Args:
         net: The network.

@@ -45,13 +45,13 @@ class Operands:
         self._places = [self.tensors.index(pattern) for pattern in patterns]
 
     def per_operand(self, value: Any, what: str) -> list[Any]:
-        """One value for each operand, from one for all or a mapping by tensor."""
+        """Return one value for each operand, from one for all or a mapping by tensor."""
         by_tensor = per_tensor(self.tensors, value, what)
         return [by_tensor[place] for place in self._places]
 
     def values(self, x: Values | Sequence[Tensor]) -> list[Any]:
-        """The values of all operands: given one by one, by tensor, or as one tensor that all of
-        them are.
+        """Return the values of all operands: given one by one, by tensor, or as one tensor that all
+        of them are.
 
         Raises:
             IncidenceError: There are too few or too many.
@@ -140,7 +140,7 @@ class Product(Planned):
 
     @takes_examples
     def forward(self, x: Values | Sequence[Tensor], structure: Structure) -> Tensor:
-        """The product on a structure.
+        """Return the product on a structure.
 
         Raises:
             IncidenceError: The values do not fit the structure or the layer.
@@ -156,21 +156,21 @@ class Product(Planned):
         return y if self.norm is None else self.norm(y, structure)
 
     def plan(self, structure: Structure) -> JoinPlan:
-        """The index lists of the product for a structure. Print it for its cost."""
+        """Return the index lists of the product for a structure. Print it for its cost."""
         for module in (*self.maps, self.norm):
             if isinstance(module, (Linear, LayerNorm, BatchNorm)):
                 module.plan(structure)
         return plan_einsum(self.product.text, structure, self.limit)
 
     def extra_repr(self) -> str:
-        """What the layer is, as it was written."""
+        """Return the layer as it was written."""
         widths = self.in_channels[0] if len(set(self.in_channels)) == 1 else self.in_channels
         return f"{self.product.text!r}, {widths}, {self.out_channels}"
 
 
 def _by_entry(pattern: Pattern, width: int, out: int, device: Any, dtype: Any) -> nn.Module:
-    """A map of the channels of every entry; values that change sign with the order of nodes have no
-    bias.
+    """Return a map of the channels of every entry; values that change sign with the order of nodes
+    have no bias.
     """
     is_oriented = any(face.kind.is_oriented for face in pattern.faces)
     return nn.Linear(width, out, bias=not is_oriented, device=device, dtype=dtype)
@@ -261,8 +261,8 @@ class Multilinear(Planned):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws the weights anew: with products of unit scale, which `calibrate` sees to, the
-        output has unit scale.
+        """Draw the weights anew: with products of unit scale, which `calibrate` sees to, the output
+        has unit scale.
         """
         with torch.no_grad():
             self.weight.normal_(std=1 / sqrt(len(self.products) * prod(self.weight.shape[1:-1])))
@@ -271,7 +271,7 @@ class Multilinear(Planned):
 
     @takes_examples
     def forward(self, x: Values | Sequence[Tensor], structure: Structure) -> Tensor:
-        """Applies the layer.
+        """Apply the layer.
 
         Raises:
             IncidenceError: The values do not fit the structure or the layer.
@@ -287,12 +287,12 @@ class Multilinear(Planned):
         return y
 
     def _term(self, number: int, xs: Sequence[Tensor], structure: Structure) -> Tensor:
-        """What one product gives, (entries, out_channels)."""
+        """Return what one product gives, (entries, out_channels)."""
         # (entries, out)
         return self._product(number, xs, structure) @ self.weight[number].flatten(0, -2)
 
     def _product(self, number: int, xs: Sequence[Tensor], structure: Structure) -> Tensor:
-        """One product before its weight, (entries, products of channels or rank)."""
+        """Return one product before its weight, (entries, products of channels or rank)."""
         text = str(self.products[number])
         if self.rank is not None:
             return linked(
@@ -314,7 +314,7 @@ class Multilinear(Planned):
 
     @torch.no_grad()
     def calibrate(self, x: Values | Sequence[Tensor], structure: Structure) -> Multilinear:
-        """Divides the weight of every product by the root mean square of the product on this batch;
+        """Divide the weight of every product by the root mean square of the product on this batch;
         those that are 0 are left alone.
         """
         xs = self._operands.values(x)
@@ -327,12 +327,12 @@ class Multilinear(Planned):
         return self
 
     def plan(self, structure: Structure) -> None:
-        """Makes the index lists of all products for a structure: needed before tracing."""
+        """Make the index lists of all products for a structure: needed before tracing."""
         for product in self.products:
             plan_einsum(str(product), structure)
 
     def extra_repr(self) -> str:
-        """What the layer is, as it was written."""
+        """Return the layer as it was written."""
         widths = self.in_channels[0] if len(set(self.in_channels)) == 1 else self.in_channels
         rank = "" if self.rank is None else f", rank={self.rank}"
         return (

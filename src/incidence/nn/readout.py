@@ -28,7 +28,7 @@ __all__ = ["Readout"]
 
 
 def _as_even(pattern: Pattern, number: int) -> Pattern:
-    """A tensor of sizes on the entries of an oriented tensor, under a name of its own; other
+    """Return a tensor of sizes on the entries of an oriented tensor, under a name of its own; other
     tensors as they are.
     """
     return (
@@ -41,7 +41,7 @@ def _as_even(pattern: Pattern, number: int) -> Pattern:
 def _with_even(
     structure: Structure, patterns: Sequence[Pattern], plain: Sequence[Pattern]
 ) -> Structure:
-    """The structure with further tensors, of the same entries as those of some patterns."""
+    """Return the structure with further tensors, of the same entries as those of some patterns."""
     index, entry_ptr = dict(structure._index), dict(structure._entry_ptr)
     for pattern, other in zip(patterns, plain, strict=True):
         if pattern.is_oriented:
@@ -87,7 +87,7 @@ class Readout(Planned):
         self._num_orbits = [len(p.orbits) for p in self.patterns]
 
     def out_channels(self, channels: int | Mapping[str, int]) -> int:
-        """The number of output channels for given numbers of input channels."""
+        """Return the number of output channels for given numbers of input channels."""
         widths: list[int] = per_tensor(self.patterns, channels, "channels")
         return len(self.aggr) * sum(
             len(p.orbits) * width for p, width in zip(self.patterns, widths, strict=True)
@@ -95,7 +95,7 @@ class Readout(Planned):
 
     @takes_examples
     def forward(self, x: Values, structure: Structure) -> Tensor:
-        """The statistics of every structure."""
+        """Return the statistics of every structure."""
         if torch.compiler.is_compiling():
             xs = [x] if isinstance(x, Tensor) else [x[key] for key in self._keys]
         else:
@@ -140,8 +140,8 @@ class Readout(Planned):
                 entries[f"{self._key} {number}"] = Recorded([*level_tensors(pairs).values()])
 
     def _on(self, structure: Structure) -> Structure:
-        """The structure with the entries of oriented tensors as entries without orientation too;
-        kept.
+        """Return the structure with the entries of oriented tensors as entries without orientation
+        too; kept.
         """
         if not any(p.is_oriented for p in self.patterns):
             return structure
@@ -151,11 +151,11 @@ class Readout(Planned):
         return kept[self._key]
 
     def follow(self, side: Side | None) -> Side | None:
-        """One row for each structure, without a sign."""
+        """Return one row for each structure, without a sign."""
         return unknown([Pattern("")])
 
     def extra_repr(self) -> str:
-        """The tensors and the aggregations."""
+        """Return the tensors and the aggregations."""
         return f"{', '.join(map(str, self.patterns))!r}, aggr={list(self.aggr)}"
 
 

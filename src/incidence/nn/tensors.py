@@ -44,12 +44,12 @@ Values = Tensor | dict[str, Tensor]
 
 
 def key_of(pattern: Pattern) -> str:
-    """The key of a tensor in a dict: its name, or its text."""
+    """Return the key of a tensor in a dict: its name, or its text."""
     return pattern.name or str(pattern)
 
 
 def assert_distinct(patterns: Sequence[Pattern], text: str) -> None:
-    """Refuses a side that has one tensor twice."""
+    """Refuse a side that has one tensor twice."""
     for pattern in patterns:
         if patterns.count(pattern) > 1:
             shown = str(pattern) or "(empty)"
@@ -60,7 +60,7 @@ def assert_distinct(patterns: Sequence[Pattern], text: str) -> None:
 
 
 def assert_unoriented(m: EquivariantMap, why: str) -> None:
-    """Refuses a map with oriented faces."""
+    """Refuse a map with oriented faces."""
     oriented = next((p for p in m.inputs + m.outputs if p.is_oriented), None)
     if oriented is not None:
         raise IncidenceError(
@@ -70,7 +70,7 @@ def assert_unoriented(m: EquivariantMap, why: str) -> None:
 
 
 def as_side(text: str) -> tuple[Pattern, ...]:
-    """The tensors of one side, written as in a map; each once."""
+    """Return the tensors of one side, written as in a map; each once."""
     patterns = EquivariantMap(f"{text} -> ").inputs
     assert_distinct(patterns, text)
     return patterns
@@ -94,7 +94,7 @@ def _find(patterns: Sequence[Pattern], key: object, what: str) -> int:
 
 
 def per_tensor(patterns: Sequence[Pattern], value: Any, what: str) -> list[Any]:
-    """One value for each tensor, from one for all or a mapping."""
+    """Return one value for each tensor, from one for all or a mapping."""
     if not isinstance(value, Mapping):
         return [value] * len(patterns)
     found: dict[int, Any] = {}
@@ -169,7 +169,9 @@ def fitting(
 def as_list(
     patterns: Sequence[Pattern], x: object, structure: Structure, channels: Sequence[int | None]
 ) -> list[Tensor]:
-    """The tensors of one side in the order of the map, each checked against the structure."""
+    """Return the tensors of one side in the order of the map, each checked against the
+    structure.
+    """
     assert_structure(structure)
     if isinstance(x, Mapping):
         values = per_tensor(patterns, x, "the input")
@@ -212,7 +214,7 @@ def assert_rows(
     structure: Structure,
     remedy: str = "Use inc.ones where there are no features.",
 ) -> None:
-    """Refuses what is no tensor with a row of features for each of some entries."""
+    """Refuse what is no tensor with a row of features for each of some entries."""
     if not isinstance(x, Tensor):
         raise IncidenceError(f"{name} must be a tensor; got {type(x).__name__}.")
     if x.is_nested or x.layout != torch.strided:
@@ -246,7 +248,7 @@ def assert_rows(
 
 
 def taken_apart(x: Any, structure: Structure | None) -> tuple[Any, Structure]:
-    """Features and their structure, from both or from an example, which has both.
+    """Return features and their structure, from both or from an example, which has both.
 
     Raises:
         IncidenceError: The structure is missing, or there are two.
@@ -313,14 +315,14 @@ def _tensors_read(module: Any) -> Sequence[Pattern] | None:
 
 
 def as_values(patterns: Sequence[Pattern], ys: Sequence[Tensor]) -> Values:
-    """The tensors of one side as the caller gets them."""
+    """Return the tensors of one side as the caller gets them."""
     return (
         ys[0] if len(patterns) == 1 else {key_of(p): y for p, y in zip(patterns, ys, strict=True)}
     )
 
 
 def as_channels(value: Any, name: str, least: int) -> int:
-    """A number of channels, checked; -1 where it may be left open."""
+    """Return a number of channels, checked; -1 where it may be left open."""
     try:
         number = 0 if isinstance(value, bool) else index_of(value)
     except TypeError:

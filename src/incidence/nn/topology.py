@@ -71,7 +71,7 @@ class OfHoles(Planned):
         return harmonic_span(structure, pattern, self.columns, self.seed)
 
     def _by_key(self, x: Values, structure: Structure) -> dict[str, Tensor]:
-        """The features of all tensors, by key."""
+        """Return the features of all tensors, by key."""
         values = as_list(self.all_patterns, x, structure, [None] * len(self.all_patterns))
         return dict(zip(map(key_of, self.all_patterns), values, strict=True))
 
@@ -127,7 +127,7 @@ class HarmonicRanks(OfHoles):
         return joined.to(values[0].dtype) if values else joined
 
     def follow(self, side: Side | None) -> Side:
-        """One row for each structure."""
+        """Return one row for each structure."""
         return unknown([Pattern("")])
 
 
@@ -197,7 +197,7 @@ class HarmonicReadout(OfHoles):
         return torch.cat(parts, dim=1)
 
     def follow(self, side: Side | None) -> Side:
-        """One row for each structure."""
+        """Return one row for each structure."""
         return unknown([Pattern("")])
 
 
@@ -255,7 +255,7 @@ class HarmonicTerm(OfHoles):
 
 
 def _harmonic_mean(x: Tensor, span: HarmonicSpan) -> Tensor:
-    """Means with the harmonic share of every entry as weights, (structures, channels)."""
+    """Return means with the harmonic share of every entry as weights, (structures, channels)."""
     # (entries,); they add up to 1 where there are holes
     shares = span.mass / span.ranks.clamp(min=1)[span.home]
     sums = x.new_zeros(len(span.ranks), x.shape[1])
@@ -263,7 +263,7 @@ def _harmonic_mean(x: Tensor, span: HarmonicSpan) -> Tensor:
 
 
 def _harmonic_share(x: Tensor, structure: Structure, pattern: Pattern) -> Tensor:
-    """Which share of the square of a tensor is harmonic, (structures, channels)."""
+    """Return which share of the square of a tensor is harmonic, (structures, channels)."""
     home = structure.batch(pattern)
     zeros = x.new_zeros(structure.num_structures, x.shape[1])
     # (structures, channels)
@@ -273,14 +273,16 @@ def _harmonic_share(x: Tensor, structure: Structure, pattern: Pattern) -> Tensor
 
 
 def _relative_mass(span: HarmonicSpan) -> Tensor:
-    """The harmonic share of every entry, relative to the mean of its structure, (entries, 1)."""
+    """Return the harmonic share of every entry, relative to the mean of its structure, (entries,
+    1).
+    """
     counts = torch.bincount(span.home, minlength=len(span.ranks))
     mean = span.ranks.clamp(min=1) / counts.clamp(min=1)  # the trace of a projection is its rank
     return (span.mass / mean[span.home])[:, None]
 
 
 def _alternating_product(nodes: Tensor, structure: Structure, pattern: Pattern) -> Tensor:
-    """Determinants of features of the nodes of every face, (faces, products).
+    """Return determinants of features of the nodes of every face, (faces, products).
 
     Args:
         nodes: As many features for each product as a face has nodes, (nodes, products x size).
@@ -298,7 +300,7 @@ def _alternating_product(nodes: Tensor, structure: Structure, pattern: Pattern) 
 
 
 def _signed_orders(size: int) -> list[tuple[Sequence[int], int]]:
-    """All orders of some places, with their signs."""
+    """Return all orders of some places, with their signs."""
     orders: list[tuple[Sequence[int], int]] = []
     for order in permutations(range(size)):
         # even or odd decides

@@ -36,7 +36,7 @@ AnyLayer = Linear | Exchangeable | AutomorphismLinear
 
 
 def restrict(layer: AnyLayer, group: Group | str) -> AnyLayer:
-    r"""The layer of a smaller group that computes the same map.
+    r"""Return the layer of a smaller group that computes the same map.
 
     Args:
         layer: A `Linear`, `Exchangeable` or `AutomorphismLinear` layer, with sums.
@@ -87,7 +87,7 @@ def restrict(layer: AnyLayer, group: Group | str) -> AnyLayer:
 def project(
     layer: AnyLayer, group: Group | str = "symmetric", structure: Structure | None = None
 ) -> AnyLayer:
-    r"""The layer of a larger group that is nearest to a layer.
+    r"""Return the layer of a larger group that is nearest to a layer.
 
     Nearest in the Frobenius norm of the matrices of pairs of present entries; of all weights that
     give the nearest map, those of least norm.
@@ -174,7 +174,7 @@ def _assert_sum(layer: object) -> None:
 
 
 def _inner(layer: AnyLayer) -> Linear | AutomorphismLinear:
-    """The layer that has the parameters."""
+    """Return the layer that has the parameters."""
     return layer.linear if isinstance(layer, Exchangeable) else layer
 
 
@@ -208,7 +208,7 @@ def _arguments(layer: AnyLayer) -> dict[str, Any]:
 def _operators(
     layer: Linear | Exchangeable, structure: Structure, pair: tuple[int, int]
 ) -> Iterator[Tensor]:
-    """The matrices of the operations from one tensor to another, (outputs, inputs)."""
+    """Return the matrices of the operations from one tensor to another, (outputs, inputs)."""
     inner, own = (
         (layer.linear, layer.relax(structure))
         if isinstance(layer, Exchangeable)
@@ -227,8 +227,8 @@ def _values(
     ys: Tensor,
     xs: Tensor,
 ) -> Tensor:
-    """What the operators from one tensor to another have at some pairs of entries; shape (pairs,
-    operators).
+    """Return what the operators from one tensor to another have at some pairs of entries; shape
+    (pairs, operators).
     """
     none = torch.zeros(len(ys), 0, dtype=torch.float64, device=ys.device)
     return torch.cat(
@@ -239,7 +239,7 @@ def _values(
 def _matrices(
     layer: AnyLayer, structure: Structure, pair: tuple[int, int], ys: Tensor, xs: Tensor
 ) -> Tensor:
-    """What a layer multiplies inputs xs with for outputs ys; shape (pairs, in, out)."""
+    """Return what a layer multiplies inputs xs with for outputs ys; shape (pairs, in, out)."""
     weight = _weight(layer, *pair).double()
     if isinstance(layer, AutomorphismLinear):
         return weight[layer.pair_orbits[pair].number[ys, xs]]  # (pairs, in, out)
@@ -248,7 +248,7 @@ def _matrices(
 
 
 def _bias_rows(layer: AnyLayer, t: int, structure: Structure) -> Tensor:
-    """Which bias every entry of an output has."""
+    """Return which bias every entry of an output has."""
     if isinstance(layer, AutomorphismLinear):
         return layer.entry_orbits[t]
     own = layer.relax(structure) if isinstance(layer, Exchangeable) else structure
@@ -260,8 +260,8 @@ def _bias_rows(layer: AnyLayer, t: int, structure: Structure) -> Tensor:
 
 
 def _means(values: Tensor, number: Tensor, sizes: Tensor, count: int) -> Tensor:
-    """The mean of the values with each number, every one counted as often as its size says; 0 where
-    there are none.
+    """Return the mean of the values with each number, every one counted as often as its size says;
+    0 where there are none.
     """
     weights = sizes[:, None].to(values)  # (pairs, 1)
     parts = values.flatten(1) * weights, weights  # (pairs, numbers) and (pairs, 1)
@@ -279,7 +279,7 @@ def _assert_part(small: Group, large: Group, what: str) -> None:
 
 @torch.no_grad()
 def _fitted(old: AnyLayer, new: AnyLayer, structure: Structure) -> AnyLayer:
-    """Gives a layer the weights by which it is nearest to another on a structure; the same, if its
+    """Give a layer the weights by which it is nearest to another on a structure; the same, if its
     group is smaller.
     """
     for pair in _pairs(old):
@@ -324,8 +324,8 @@ def _fitted(old: AnyLayer, new: AnyLayer, structure: Structure) -> AnyLayer:
 
 
 def _types(layers: Sequence[Any], structure: Structure, pair: tuple[int, int]) -> PairOrbits:
-    """The pairs of entries in the place of their orbits: those that no operator of the layers tells
-    apart are of one type.
+    """Return the pairs of entries in the place of their orbits: those that no operator of the
+    layers tells apart are of one type.
     """
     width = structure.num_entries(layers[0].map.inputs[pair[0]])  # a pair is row x width + column
     number = torch.zeros(

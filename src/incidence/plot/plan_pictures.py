@@ -119,7 +119,7 @@ def _column(texts: Sequence[str], x: float) -> list[Box]:
 
 
 def _entry_texts(structure: Structure, patterns: Sequence[Pattern]) -> list[str]:
-    """The entries of some tensors as texts, in the order of their rows."""
+    """Return the entries of some tensors as texts, in the order of their rows."""
     found = []
     for pattern in patterns:
         if pattern.is_open:
@@ -139,8 +139,8 @@ def _entry_texts(structure: Structure, patterns: Sequence[Pattern]) -> list[str]
 
 
 def _keys(made: Plan, structure: Structure) -> list[list[tuple[int, ...]]]:
-    """The nodes of the keys of every level, in the order of their numbers; nodes are numbered
-    through all sorts.
+    """Return the nodes of the keys of every level, in the order of their numbers; nodes are
+    numbered through all sorts.
     """
     counts = made.num_keys.sum(1).tolist()
     found: list[list[tuple[int, ...]]] = []
@@ -159,7 +159,7 @@ def _keys(made: Plan, structure: Structure) -> list[list[tuple[int, ...]]]:
 
 
 def _subsets(made: Plan, structure: Structure, level: tuple[str, ...]) -> set[tuple[int, ...]]:
-    """The sets of nodes to which some entry writes, or from which some reads."""
+    """Return the sets of nodes to which some entry writes, or from which some reads."""
     sets: set[tuple[int, ...]] = set()
     for tensor in made.layout.tensors:
         for bucket in (found.bucket for found in arranged(structure, tensor.pattern)):
@@ -196,8 +196,8 @@ def _key_text(structure: Structure, key: tuple[int, ...]) -> str:
 def _reads(
     made: Plan, layouts: Sequence[TensorLayout], tensors: Sequence[Bags]
 ) -> Iterator[tuple[int, int]]:
-    """Which rows of one side write to which keys, or read from them, each pair once; keys are
-    numbered through all levels.
+    """Return which rows of one side write to which keys, or read from them, each pair once; keys
+    are numbered through all levels.
     """
     totals = made.num_keys.sum(1).tolist()
     starts = [sum(totals[:k]) for k in range(len(totals))]
