@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 import incidence as inc
+from incidence.data.order import Order, seed_of
 from incidence.structure import Structure
-from incidence.train.batches import ExampleBatches, Order, loader, seed_of
+from incidence.train.batches import ExampleBatches, loader
 
 SIZES = [(1, 1), (7, 3), (64, 64), (65, 64), (40, 8), (100, 33)]
 
@@ -50,6 +51,12 @@ def test_the_order_depends_on_the_seed_and_the_epoch_alone():
     assert numbers(Order(20, 6, seed=1)) == first
     assert numbers(Order(20, 6, seed=2)) != first
     assert numbers(Order(20, 6, seed=1, epoch=lambda: 1)) != first
+
+
+def test_an_epoch_that_is_continued_has_the_batches_that_are_left():
+    whole = list(Order(20, 6, seed=1))
+    assert list(Order(20, 6, seed=1, start=lambda: 2)) == whole[2:]
+    assert len(Order(20, 6, seed=1, start=lambda: 2)) == len(whole)
 
 
 def test_the_epoch_is_asked_for_when_it_begins():

@@ -95,6 +95,32 @@ def test_a_killed_run_from_shards_resumes_with_the_same_bits(prepared, tmp_path,
     assert all(torch.equal(whole[key], killed[key]) for key in whole)
 
 
+def test_processes_that_are_killed_in_an_epoch_continue_in_it(prepared, tmp_path, monkeypatch):
+    options = {**OPTIONS, "data": str(prepared), "dropout": 0.0, "precision": "64-true"}
+    options["save_minutes"] = 1e-9
+    train({**options, "out": str(tmp_path / "one")})
+    step = Training.training_step
+
+    def dying(self: Training, *arguments: Any) -> Any:
+        if self.global_step == 6:  # of four in an epoch
+            die()
+        return step(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Training, "training_step", dying)
+        ended = two(lambda: train({**options, "out": str(tmp_path / "two")}))
+    assert -signal.SIGKILL in ended
+
+    def counted(self: Training, *arguments: Any) -> Any:
+        assert self.global_step >= 6
+        return step(self, *arguments)
+
+    monkeypatch.setattr(Training, "training_step", counted)
+    assert two(lambda: resume(tmp_path / "two")) == [0, 0]
+    one, both = (torch.tensor(history(tmp_path / name)) for name in ("one", "two"))
+    torch.testing.assert_close(one, both, rtol=1e-5, atol=1e-6)
+
+
 def test_processes_write_shards_side_by_side_in_any_order(numbers, prepared, tmp_path, capsys):
     out = tmp_path / "shards"
     for number in (3, 1, 1, 2):

@@ -67,6 +67,42 @@ def test_a_killed_run_ends_with_the_same_bits(
     assert [p.name for p in (path / "checkpoints").iterdir()] == ["last.ckpt"]
 
 
+@pytest.mark.parametrize("average", [0.0, 0.9])
+@pytest.mark.parametrize("step", [2, 6, 7, 15])
+def test_a_run_that_is_killed_in_an_epoch_continues_in_that_epoch(
+    step: int, average: float, numbers: Path, tmp_path: Path
+) -> None:
+    options = {**OPTIONS, "data": str(numbers), "average": average, "save_minutes": 0}
+    train({**options, "out": str(tmp_path / "whole")})
+    path, done = tmp_path / "run", []
+    with pytest.MonkeyPatch.context() as patch:
+        kill_in_step(patch, step)  # of four in an epoch
+        always = {**options, "save_minutes": 1e-9, "out": str(path)}
+        assert in_child(lambda: train(always)) == -signal.SIGKILL
+    own = Training.training_step
+    with pytest.MonkeyPatch.context() as patch:
+
+        def counted(self: Training, *arguments: Any) -> Any:
+            done.append(self.global_step)
+            return own(self, *arguments)
+
+        patch.setattr(Training, "training_step", counted)
+        resume(path)
+    assert done == list(range(step, 16))
+    assert_same_bits(path, tmp_path / "whole")
+
+
+def test_no_checkpoint_is_written_in_an_epoch_before_its_time(
+    numbers: Path, tmp_path: Path
+) -> None:
+    options = {**OPTIONS, "data": str(numbers), "out": str(tmp_path / "run")}
+    with pytest.MonkeyPatch.context() as patch:
+        kill_in_step(patch, 6)
+        assert in_child(lambda: train(options)) == -signal.SIGKILL
+    content = torch.load(tmp_path / "run" / "checkpoints" / "last.ckpt", weights_only=True)
+    assert content["global_step"] == 4
+
+
 def _seconds(path: Path) -> float:
     return float(json.loads((path / "metrics.json").read_text())["seconds"])
 

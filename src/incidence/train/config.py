@@ -402,6 +402,13 @@ class Config:
         metavar="MINUTES",
         least=0,
     )
+    save_minutes: float = _option(
+        10.0,
+        "training",
+        "minutes between checkpoints in the middle of an epoch; 0 for checkpoints of epochs alone",
+        metavar="MINUTES",
+        least=0,
+    )
     clip: float = _option(
         1.0, "training", "largest norm of the gradient; 0 for no clipping", metavar="NORM", least=0
     )

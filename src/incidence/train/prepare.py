@@ -19,6 +19,7 @@ from incidence.data import DATA_SETS, DataSet, Parts, Split, load
 from incidence.data.left_out import left_out
 from incidence.data.lifts import LIFT_OPTIONS, lift_all
 from incidence.data.loading import load_whole
+from incidence.data.order import Order
 from incidence.data.prepared import Preparation, preparation_of
 from incidence.data.shards import ShardedExamples
 from incidence.data.splitting import sizes_of
@@ -30,7 +31,7 @@ from incidence.structure.collate import collate
 from incidence.structure.example import Example
 from incidence.structure.storage import arrays_of
 from incidence.structure.structure import Structure
-from incidence.train.batches import Batches, Order, training_batches
+from incidence.train.batches import Batches, training_batches
 from incidence.train.config import RECIPES, Config, read_options
 from incidence.train.inputs import load_options, with_targets_of_model
 from incidence.train.model_spec import ModelSpec
