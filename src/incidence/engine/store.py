@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
@@ -151,22 +152,18 @@ class PlanStore(Generic[P]):
             tables.append((full, self._starts(full), places))
         self._set_tables(*(np.concatenate(parts, axis=1) for parts in zip(*tables, strict=True)))
 
-    @classmethod
-    def of_parts(cls, like: P, parts: PlanParts) -> Self:
-        """Return the store of structures whose numbers come one structure after the other.
+    def with_parts(self, parts: PlanParts) -> Self:
+        """Return the store of other structures, whose numbers come one structure after the other.
 
-        Args:
-            like: A plan with the same program.
-            parts: The numbers.
+        Their plans have the program of those of this store.
         """
-        self = cls.__new__(cls)
-        self._set_pieces(like)
-        self._set_numbers([parts.values], [parts.kinds])
+        other = copy(self)
+        other._set_numbers([parts.values], [parts.kinds])
         full = self._with_end(parts.sizes.T)
         lengths = full.take(self._pieces, axis=0).T  # (structures, pieces)
         places = starts_of(lengths.ravel()).reshape(lengths.shape).T
-        self._set_tables(full, np.zeros_like(full), places)
-        return self
+        other._set_tables(full, np.zeros_like(full), places)
+        return other
 
     def parts(self) -> PlanParts:
         """Return the numbers of all structures, one structure after the other."""
@@ -183,12 +180,7 @@ class PlanStore(Generic[P]):
         total: Array = sizes.take(own, axis=1).sum(axis=1)
         return total
 
-    @property
-    def first(self) -> P:
-        """A plan with the program of all."""
-        return self._first
-
-    @property
+    @cached_property
     def form(self) -> str:
         """What two stores have in common whose parts can be put together."""
         return f"{self._num_kinds} {self._list_pieces} {self._first.program}"
@@ -227,7 +219,7 @@ class PlanStore(Generic[P]):
 
     def _with_end(self, sizes: Array) -> Array:
         """Return how many things of every kind each structure has, with the two further kinds."""
-        return np.pad(sizes, [(0, 2), (0, 0)])
+        return np.concatenate([sizes, np.zeros((2, sizes.shape[1]), dtype=np.int64)])
 
     def _set_tables(self, sizes: Array, origins: Array, places: Array) -> None:
         """Note how many things every structure has, and where its pieces are.

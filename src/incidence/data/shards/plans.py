@@ -7,7 +7,7 @@ together, so the system reads few pages for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from incidence.engine.store import Batchable, PlanParts, PlanStore
 from incidence.errors import IncidenceError
 from incidence.structure.data import Array, StructureData
+from incidence.structure.ragged import spans
 
 if TYPE_CHECKING:
     from incidence.data.shards.reading import Shard
@@ -105,12 +106,19 @@ class StoredPlans:
     def __init__(
         self, chosen: Sequence[tuple[Shard, int]], stores: dict[str, PlanStore[Any] | None]
     ) -> None:
-        self._chosen, self._stores = chosen, stores
+        self._first, self._stores = chosen[0], stores
+        # the numbers of the examples of every shard, and their places in the batch
+        self._rows: dict[Shard, list[int]] = {}
+        places: dict[Shard, list[int]] = {}
+        for place, (shard, number) in enumerate(chosen):
+            self._rows.setdefault(shard, []).append(number)
+            places.setdefault(shard, []).append(place)
+        self._order = np.concatenate(list(places.values())).argsort()
 
     def has(self, kind: type[Batchable], key: Hashable) -> bool:
         """Return whether the shards of all examples have a plan."""
         name = _name(kind, key)
-        return all(name in shard.plans for shard, _ in self._chosen)
+        return all(name in shard.plans for shard in self._rows)
 
     def plan(
         self,
@@ -133,14 +141,13 @@ class StoredPlans:
         store = self._stores[name]
         if store is None:
             return None
-        first = self._chosen[0][0]
-        plans = [(shard.plans[name], number) for shard, number in self._chosen]
-        other = next((k for k, (one, _) in enumerate(plans) if one.form != store.form), None)
+        first = self._first[0]
+        other = next((one for one in self._rows if one.plans[name].form != store.form), None)
         if other is not None:
-            shard = self._chosen[other][0]
-            raise shard.damage(f"its plans have another form than those of {first.path}")
+            raise other.damage(f"its plans have another form than those of {first.path}")
         try:
-            plan: P = PlanStore.of_parts(store.first, _joined(plans)).take()
+            parts = _joined((one.plans[name], rows) for one, rows in self._rows.items())
+            plan: P = store.with_parts(parts).take(self._order)
             _assert_inside(plan, structure)
         except (ValueError, IndexError, TypeError) as error:
             raise first.damage(f"a plan does not fit its examples ({error})") from None
@@ -153,12 +160,12 @@ class StoredPlans:
 
         None if its steps differ from those of all examples together, as large products may.
         """
-        shard, number = self._chosen[0]
+        shard, number = self._first
         store = PlanStore([build(structure[0])])  # type: ignore[index]
         stored = shard.plans[name]
         if store.form != stored.form:
             return None
-        ours, theirs = store.parts(), _joined([(stored, number)])
+        ours, theirs = store.parts(), _joined([(stored, [number])])
         if not all(map(np.array_equal, ours, theirs)):
             raise IncidenceError(
                 f"the plans in {shard.path} are not those that this version of the library makes:"
@@ -167,15 +174,15 @@ class StoredPlans:
         return store
 
 
-def _joined(plans: Sequence[tuple[ShardPlan, int]]) -> PlanParts:
-    """Return the numbers of some examples."""
-    sizes = np.stack([one.sizes[number] for one, number in plans]).astype(np.int64)
-    values, kinds = [], []
-    for one, number in plans:
-        start, stop = one.ptr[number : number + 2]
-        values.append(one.values[start:stop])
-        kinds.append(one.kinds[start:stop])
-    return PlanParts(sizes, np.concatenate(values), np.concatenate(kinds))
+def _joined(plans: Iterable[tuple[ShardPlan, list[int]]]) -> PlanParts:
+    """Return the numbers of some examples, shard by shard."""
+    columns = []
+    for one, rows in plans:
+        starts, stops = one.ptr.take(rows), one.ptr.take(np.add(rows, 1))
+        at = spans(starts, stops - starts)
+        columns.append((one.sizes.take(rows, axis=0), one.values.take(at), one.kinds.take(at)))
+    sizes, values, kinds = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    return PlanParts(sizes.astype(np.int64), values, kinds)
 
 
 def _assert_inside(plan: Batchable, structure: StructureData) -> None:
