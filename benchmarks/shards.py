@@ -134,7 +134,7 @@ def _read_batches(folder: ShardFolder, net: Any, builds: bool) -> int:
     order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(0))
     first = inc.collate(examples[:1]).structure
     net.plan(first)
-    layouts = list(cache_of(first, Plan))
+    layouts: Any = list(cache_of(first, Plan))
     chosen = order[: _BATCH * _MOST_READ]
     for rows in chosen.split(_BATCH):
         structure = inc.collate(examples.take(rows)).structure  # type: ignore[attr-defined]

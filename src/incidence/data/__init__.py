@@ -5,10 +5,12 @@ from incidence.data.files import READERS, reader, register_reader
 from incidence.data.lifts import register_lift
 from incidence.data.loaders import DataLoader, NeighbourLoader
 from incidence.data.loading import DATA_SETS, Source, load, register
+from incidence.data.streams import BatchStream
 
 __all__ = [
     "DATA_SETS",
     "READERS",
+    "BatchStream",
     "DataLoader",
     "DataSet",
     "NeighbourLoader",

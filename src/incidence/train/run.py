@@ -362,7 +362,8 @@ class _Job:
             )
         self.history = History(folder.history, _earlier_seconds(folder))
         self.progress = Progress(is_shown)
-        self.module = Training(self.predictor, experiment, folder.last)
+        self.module = Training(self.predictor, experiment)
+        self.module.checkpoint = folder.last
         with quiet():
             self.trainer = new_trainer(experiment, folder, [self.history, self.progress])
 

@@ -365,17 +365,14 @@ _OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
 class Training(pl.LightningModule):
     """What happens in a step and in an epoch; everything else is Lightning's.
 
-    Args:
-        predictor: The network.
-        experiment: The options and the data.
+    Attributes:
         checkpoint: The file for checkpoints in the middle of an epoch; None for none.
     """
 
-    def __init__(
-        self, predictor: Predictor, experiment: Experiment, checkpoint: Path | None = None
-    ) -> None:
+    checkpoint: Path | None = None
+
+    def __init__(self, predictor: Predictor, experiment: Experiment) -> None:
         super().__init__()
-        self.checkpoint = checkpoint
         self.predictor, self.experiment = predictor, experiment
         self.task, self.config = experiment.data.task, experiment.config
         world = self.config.devices * self.config.machines
