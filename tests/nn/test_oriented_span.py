@@ -4,18 +4,17 @@ the maps of the vectors.
 """
 
 import json
-from functools import cache
 from itertools import product
 from math import prod
 
 import pytest
 import torch
 
-from incidence.algebra import EquivariantMap, Pattern
-from incidence.nn import Linear
+from incidence.algebra import Pattern
 from incidence.structure import Structure
 from tests.algebra import brute_force, definition
 from tests.exact_numbers import VECTORS, map_text
+from tests.nn.complete_operators import operators
 from tests.structure.listing import (
     class_sets,
     entries_of,
@@ -55,20 +54,6 @@ def cases() -> list:
 
 
 CASES = cases()
-
-
-@cache
-def operators(
-    text: str, sizes: tuple[tuple[str, int], ...]
-) -> tuple[EquivariantMap, Structure, list[torch.Tensor]]:
-    layer = Linear(text, 1, 1)
-    patterns = [p for p in dict.fromkeys(layer.map.inputs + layer.map.outputs) if p.faces]
-    structure = Structure.complete(dict(sizes), patterns)
-    return (
-        layer.map,
-        structure,
-        [layer.operator(k, structure).to_dense() for k in range(len(layer.map.operations))],
-    )
 
 
 def test_more_than_forty_maps_are_compared():

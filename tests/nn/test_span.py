@@ -5,16 +5,15 @@ The rank is compared with the exact dimension. That every operator is equivarian
 force: nodes are exchanged in entries listed by exhaustion, and rows are found from the index alone.
 """
 
-from functools import cache
 from math import comb, prod
 
 import pytest
 import torch
 
 from incidence.algebra import EquivariantMap, Pattern
-from incidence.nn import Linear
 from incidence.structure import Structure
 from tests.algebra import brute_force
+from tests.nn.complete_operators import operators
 from tests.structure.listing import Entry, class_sets, entries_of
 
 MAPS = [
@@ -132,20 +131,6 @@ def cases() -> list:
 
 
 CASES = cases()
-
-
-@cache
-def operators(
-    text: str, sizes: tuple[tuple[str, int], ...]
-) -> tuple[EquivariantMap, Structure, list[torch.Tensor]]:
-    layer = Linear(text, 1, 1)
-    patterns = [p for p in dict.fromkeys(layer.map.inputs + layer.map.outputs) if p.faces]
-    structure = Structure.complete(dict(sizes), patterns)
-    return (
-        layer.map,
-        structure,
-        [layer.operator(k, structure).to_dense() for k in range(len(layer.map.operations))],
-    )
 
 
 def dimension_at(m: EquivariantMap, sizes: tuple[tuple[str, int], ...]) -> int:

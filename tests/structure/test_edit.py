@@ -5,33 +5,19 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from incidence.algebra import EquivariantMap, Pattern
+from incidence.algebra import Pattern
 from incidence.errors import IncidenceError
 from incidence.nn import Linear
 from incidence.structure import Structure, collate
-from tests.nn.sparse_maps import ALL
+from tests.structure.indexed_patterns import INDEXED, modest
 from tests.structure.listing import assignment_of, entries_of
 from tests.structure.random_structures import random_structure
 
 T = torch.tensor
 PATH = T([[0, 1, 2], [1, 2, 3]])
-modest = settings(deadline=None, max_examples=40, derandomize=True)
-PATTERNS = sorted(
-    {
-        str(p.unnamed())
-        for text, _ in ALL
-        for p in EquivariantMap(text).inputs + EquivariantMap(text).outputs
-        if p.order
-    }
-)
-INDEXED = [
-    text
-    for text in PATTERNS
-    if Pattern(text).order > 1 or len(Pattern(text).letters) > 1 or Pattern(text).is_open
-]
 patterns, seeds = st.sampled_from(INDEXED), st.integers(0, 10**4)
 
 

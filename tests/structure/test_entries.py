@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils._pytree import tree_leaves
 
@@ -10,24 +10,10 @@ from incidence.algebra import EquivariantMap, Pattern
 from incidence.engine.plan import plan_of
 from incidence.errors import IncidenceError
 from incidence.structure import Structure
-from tests.nn.sparse_maps import ALL
+from tests.structure.indexed_patterns import INDEXED, modest
 from tests.structure.listing import entries_of
 from tests.structure.random_structures import random_structure
 
-modest = settings(deadline=None, max_examples=40, derandomize=True)
-PATTERNS = sorted(
-    {
-        str(p.unnamed())
-        for text, _ in ALL
-        for p in EquivariantMap(text).inputs + EquivariantMap(text).outputs
-        if p.order
-    }
-)
-INDEXED = [
-    text
-    for text in PATTERNS
-    if Pattern(text).order > 1 or len(Pattern(text).letters) > 1 or Pattern(text).is_open
-]
 seeds = st.integers(0, 10**4)
 
 
