@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from incidence.engine.weights import Products
+from tests.cases import some
 from tests.nn.sparse_maps import ALL, IDS, layer_for
 
 CPU = torch.device("cpu")
@@ -34,7 +35,7 @@ def by_hand(products: Products, weights: list[torch.Tensor]) -> list[torch.Tenso
 
 
 @pytest.mark.parametrize("num_in", [1, 3])
-@pytest.mark.parametrize(("text", "max_overlap"), ALL, ids=IDS)
+@pytest.mark.parametrize(("text", "max_overlap"), some(ALL), ids=IDS)
 def test_every_block_of_a_matrix_is_the_weight_of_its_operation_with_its_sign(
     text, max_overlap, num_in
 ):
@@ -47,7 +48,7 @@ def test_every_block_of_a_matrix_is_the_weight_of_its_operation_with_its_sign(
 
 
 @pytest.mark.parametrize("widths", [(2, 2), (2, 5)], ids=["as many channels", "different channels"])
-@pytest.mark.parametrize(("text", "max_overlap"), ALL, ids=IDS)
+@pytest.mark.parametrize(("text", "max_overlap"), some(ALL), ids=IDS)
 def test_gradients_go_back_to_the_rows_that_blocks_came_from(text, max_overlap, widths):
     layer = layer_for(text, max_overlap, ["sum", "mean"])
     products, num_outputs = layer._products, len(layer.map.outputs)

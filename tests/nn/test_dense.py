@@ -19,6 +19,7 @@ from incidence.errors import IncidenceError
 from incidence.nn import Linear
 from incidence.structure import Structure, collate
 from tests.algebra.brute_force import sign
+from tests.cases import some
 from tests.nn.small_patterns import ALL_KINDS, WITH_SORTS, patterns_of_order
 from tests.nn.sparse_maps import EVERY, allowed
 from tests.structure.listing import entries_of, entry_of, letters_of, oriented_faces
@@ -117,7 +118,7 @@ def assert_twins_agree(text: str, aggr: str | list[str], num_nodes: int, batch: 
 
 
 @pytest.mark.parametrize(
-    "text", [p for order in (0, 1, 2) for p in patterns_of_order(order)] + list(WITH_SORTS)
+    "text", some([p for order in (0, 1, 2) for p in patterns_of_order(order)] + list(WITH_SORTS))
 )
 def test_twins_agree_for_every_pattern_of_order_up_to_two_as_input_and_as_output(text):
     sort = next(iter(Pattern(text).sorts.values()), "node")
@@ -145,7 +146,9 @@ def test_twins_agree_for_every_pattern_of_order_three(part):
 @pytest.mark.parametrize("aggr", ["sum", EVERY], ids=["sum", "list"])
 @pytest.mark.parametrize(
     "text",
-    [p for p in ALL_KINDS if EquivariantMap.between([Pattern(p)], [Pattern(p)]).dimension <= 70],
+    some(
+        p for p in ALL_KINDS if EquivariantMap.between([Pattern(p)], [Pattern(p)]).dimension <= 70
+    ),
 )
 def test_twins_agree_from_every_kind_of_pattern_to_itself(text, aggr):
     assert_twins_agree(f"{text} -> {text}", aggr, 3)

@@ -13,6 +13,7 @@ from incidence.engine.products.plan import JoinPlan
 from incidence.engine.products.softmax import groups_of
 from incidence.nn.functional import einsum, plan_einsum
 from incidence.structure import Structure, collate, pack
+from tests.cases import some
 from tests.nn.product_definition import product_by_definition
 from tests.nn.product_texts import TEXTS, structure_for
 from tests.structure.random_structures import random_structure
@@ -153,7 +154,9 @@ def same(one: JoinPlan, other: JoinPlan) -> bool:
     )
 
 
-@pytest.mark.parametrize("text", [text for text in TEXTS if "=" not in text and "i i" not in text])
+@pytest.mark.parametrize(
+    "text", some(text for text in TEXTS if "=" not in text and "i i" not in text)
+)
 def test_the_plan_of_a_batch_is_put_together_from_those_of_its_structures(text):
     product = ProductText(text)
     texts = [str(p) for p in product.tensors]
@@ -216,7 +219,9 @@ def test_structures_whose_smallest_joins_differ_make_a_batch_with_a_plan_of_its_
     )
 
 
-@pytest.mark.parametrize("text", [*TEXTS, "one=(i j), two=(j k), three=(k l), four=(l i) -> "])
+@pytest.mark.parametrize(
+    "text", some([*TEXTS, "one=(i j), two=(j k), three=(k l), four=(l i) -> "])
+)
 def test_a_fixed_plan_has_one_program_for_structures_of_all_sizes_and_none_by_arrays(
     text, monkeypatch
 ):
