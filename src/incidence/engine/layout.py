@@ -14,19 +14,12 @@ from functools import cached_property, lru_cache
 from itertools import product
 from typing import NamedTuple
 
-from incidence.algebra.maps import EquivariantMap
+from incidence.algebra.maps import EquivariantMap, TensorOrbit
 from incidence.algebra.orbit import Orbit
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.words import Level, Word, levels, sign_of, words
 
-__all__ = ["MapLayout", "NodeSlot", "OrbitRef", "TensorLayout", "layout_of"]
-
-
-class OrbitRef(NamedTuple):
-    """An orbit of a side of a map: the number of the tensor, and the number of the orbit."""
-
-    tensor: int
-    orbit: int
+__all__ = ["MapLayout", "NodeSlot", "TensorLayout", "layout_of", "orbits_of"]
 
 
 class NodeSlot(NamedTuple):
@@ -135,7 +128,7 @@ class MapLayout:
     map: EquivariantMap
     inputs: tuple[TensorLayout, ...]
     outputs: tuple[TensorLayout, ...]
-    partners: tuple[tuple[OrbitRef, OrbitRef], ...]
+    partners: tuple[tuple[TensorOrbit, TensorOrbit], ...]
 
     def __repr__(self) -> str:
         return f"MapLayout({self.map!r})"
@@ -170,36 +163,37 @@ class MapLayout:
         return tuple(map(self.tensors.index, self.outputs))
 
     @cached_property
-    def partner_orbits(self) -> tuple[OrbitRef, ...]:
+    def partner_orbits(self) -> tuple[TensorOrbit, ...]:
         """The orbits whose entries are read from partners, by the number of their pattern."""
-        orbits = (self.pattern_ref(source) for source, _ in self.partners)
+        orbits = (self.by_pattern(source) for source, _ in self.partners)
         return tuple(dict.fromkeys(orbits))
 
-    def pattern_ref(self, source: OrbitRef) -> OrbitRef:
+    def by_pattern(self, source: TensorOrbit) -> TensorOrbit:
         """Return an orbit of an input by the number of its pattern."""
-        return OrbitRef(self.patterns.index(self.map.inputs[source.tensor]), source.orbit)
+        return source._replace(tensor=self.patterns.index(self.map.inputs[source.tensor]))
 
 
 @lru_cache(maxsize=256)
 def layout_of(m: EquivariantMap) -> MapLayout:
     """Return the layout of a map."""
-    sources, targets = _orbits(m.inputs), _orbits(m.outputs)
+    sources = [orbit for s, p in enumerate(m.inputs) for orbit in orbits_of(p, s)]
+    targets = [orbit for t, p in enumerate(m.outputs) for orbit in orbits_of(p, t)]
     # everybody has the empty key
-    levels_in: dict[OrbitRef, set[Level]] = {ref: {()} for ref in sources}
-    levels_out: dict[OrbitRef, set[Level]] = {ref: {()} for ref in targets}
+    levels_in: dict[TensorOrbit, set[Level]] = {source: {()} for source in sources}
+    levels_out: dict[TensorOrbit, set[Level]] = {target: {()} for target in targets}
     aligned = []
-    for (s, source), (t, target) in product(sources.items(), targets.items()):
-        shared = _shared_levels(source, target, m.max_overlap)
-        if _is_aligned(m, s, t):
-            shared -= {_all_nodes(source)}  # partners replace this level
-            aligned.append((s, t))
-        levels_in[s] |= shared  # levels of no operation are not listed
-        levels_out[t] |= shared
+    for source, target in product(sources, targets):
+        shared = _shared_levels(source.orbit, target.orbit, m.max_overlap)
+        if _is_aligned(m, source, target):
+            shared -= {_all_nodes(source.orbit)}  # partners replace this level
+            aligned.append((source, target))
+        levels_in[source] |= shared  # levels of no operation are not listed
+        levels_out[target] |= shared
     # another pair of orbits may need the level of all nodes on both sides: then it is used
     partners = tuple(
-        (s, t)
-        for s, t in aligned
-        if not (_all_nodes(sources[s]) in levels_in[s] and _all_nodes(sources[s]) in levels_out[t])
+        (source, target)
+        for source, target in aligned
+        if _all_nodes(source.orbit) not in levels_in[source] & levels_out[target]
     )
     inputs = _tensor_layouts(m.inputs, levels_in, m.max_overlap)
     outputs = _tensor_layouts(m.outputs, levels_out, m.max_overlap)
@@ -207,29 +201,25 @@ def layout_of(m: EquivariantMap) -> MapLayout:
 
 
 def _tensor_layouts(
-    patterns: tuple[Pattern, ...], orbit_levels: dict[OrbitRef, set[Level]], max_overlap: int
+    patterns: tuple[Pattern, ...], orbit_levels: dict[TensorOrbit, set[Level]], max_overlap: int
 ) -> tuple[TensorLayout, ...]:
     layouts = []
     for number, pattern in enumerate(patterns):
-        refs = (OrbitRef(number, orbit) for orbit in range(len(pattern.orbits)))
-        own = tuple(_sorted(orbit_levels[ref]) for ref in refs)
+        own = tuple(_sorted(orbit_levels[orbit]) for orbit in orbits_of(pattern, number))
         layouts.append(TensorLayout(pattern, own, max_overlap))
     return tuple(layouts)
 
 
-def _orbits(patterns: tuple[Pattern, ...]) -> dict[OrbitRef, Orbit]:
-    return {
-        OrbitRef(tensor, number): orbit
-        for tensor, pattern in enumerate(patterns)
-        for number, orbit in enumerate(pattern.orbits)
-    }
+def orbits_of(pattern: Pattern, number: int) -> list[TensorOrbit]:
+    """Return the orbits of a pattern, which is the tensor of that number."""
+    return [TensorOrbit(number, k, orbit) for k, orbit in enumerate(pattern.orbits)]
 
 
-def _is_aligned(m: EquivariantMap, source: OrbitRef, target: OrbitRef) -> bool:
+def _is_aligned(m: EquivariantMap, source: TensorOrbit, target: TensorOrbit) -> bool:
     """Return whether an input and an output orbit are the same entries, of a fixed size."""
-    p, q = m.inputs[source.tensor], m.outputs[target.tensor]
-    orbit = p.orbits[source.orbit]
-    return p == q and source.orbit == target.orbit and orbit.size > 0 and not orbit.is_open
+    if m.inputs[source.tensor] != m.outputs[target.tensor] or source.number != target.number:
+        return False
+    return source.orbit.size > 0 and not source.orbit.is_open
 
 
 def _shared_levels(source: Orbit, target: Orbit, max_overlap: int) -> set[Level]:

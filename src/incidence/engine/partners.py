@@ -14,11 +14,11 @@ from itertools import combinations, product
 import torch
 from torch import Tensor
 
+from incidence.algebra.maps import TensorOrbit
 from incidence.algebra.orbit import Class
 from incidence.algebra.overlap import Matrix, overlaps
 from incidence.algebra.words import overlap_of, sign_of
 from incidence.engine.bags import Lists
-from incidence.engine.layout import OrbitRef
 from incidence.engine.store import Listed
 from incidence.structure.arrange import Arranged
 from incidence.structure.data import Array
@@ -34,7 +34,7 @@ __all__ = [
     "reads_once",
 ]
 
-PartnerKey = tuple[OrbitRef, Matrix]
+PartnerKey = tuple[TensorOrbit, Matrix]
 """An orbit, by the number of its pattern, and the operation that matches all its nodes."""
 
 _MOST_ROWS = 2  # for each row that reads a partner, up to which all rows are listed

@@ -95,8 +95,8 @@ def _present(named: dict[str, Tensor | None]) -> dict[str, Tensor]:
 
 def is_direct(products: Products, key: PartnerKey) -> bool:
     """Return whether every row of a tensor reads itself, so that the operation needs no lists."""
-    ref, overlap = key
-    return reads_itself(overlap) and len(products.layout.patterns[ref.tensor].orbits) == 1
+    orbit, overlap = key
+    return reads_itself(overlap) and len(products.layout.patterns[orbit.tensor].orbits) == 1
 
 
 def layer_lists(products: Products, plan: Plan) -> list[Tensor]:

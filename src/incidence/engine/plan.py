@@ -9,26 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, combinations
-from typing import NamedTuple
+from itertools import accumulate
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from incidence.algebra.maps import EquivariantMap
-from incidence.algebra.orbit import Class
 from incidence.algebra.pattern import Pattern
-from incidence.algebra.words import Level, words
 from incidence.engine.bags import Bags, Lists, range_bags, wide_of
-from incidence.engine.layout import MapLayout, OrbitRef, TensorLayout, layout_of
+from incidence.engine.keys import (
+    BucketKeys,
+    count_by_structure,
+    keys_of,
+    number_keys,
+    shared_at,
+)
+from incidence.engine.layout import MapLayout, TensorLayout, layout_of
 from incidence.engine.memory import Buffers
 from incidence.engine.partners import PartnerKey, Partners, partners_of
-from incidence.engine.shared import SharedKeys, all_shared, shared_keys
+from incidence.engine.shared import all_shared
 from incidence.engine.store import Batchable, Listed, cached_plan
-from incidence.structure.arrange import Arranged, arranged
 from incidence.structure.data import Array, StructureData, cache_of
-from incidence.structure.ragged import are_short, code, no_entries, ranges, rank
+from incidence.structure.ragged import are_short, ranges
 
 __all__ = ["Plan", "build_plan", "plan_of"]
 
@@ -158,8 +161,8 @@ class Plan(Batchable):
                 lists += _listed(bags.of_rows, rows, by_row, of_bags)
                 lists += _listed(bags.of_bags, of_bags, by_bag, rows)
         first = 1 + num_patterns + _SPACES * len(self.bags)
-        for number, ((ref, overlap), partners) in enumerate(self.partners.items(), first):
-            lists += partners.lists(overlap, number, 1 + ref.tensor)
+        for number, ((orbit, overlap), partners) in enumerate(self.partners.items(), first):
+            lists += partners.lists(overlap, number, 1 + orbit.tensor)
         return lists
 
     def remade(self, sizes: Sequence[Array], tensors: Iterator[Tensor]) -> Plan:
@@ -180,10 +183,10 @@ class Plan(Batchable):
             )
         counts = rest[num_patterns + _SPACES * len(bags) :]
         partners = {
-            (ref, overlap): known.remade(
-                overlap, own[0], int(num_entries[ref.tensor].sum()), tensors
+            (orbit, overlap): known.remade(
+                overlap, own[0], int(num_entries[orbit.tensor].sum()), tensors
             )
-            for ((ref, overlap), known), own in zip(self.partners.items(), counts, strict=True)
+            for ((orbit, overlap), known), own in zip(self.partners.items(), counts, strict=True)
         }
         return Plan(self.layout, num_keys, num_entries, tuple(bags), partners)
 
@@ -225,24 +228,11 @@ def _new_plan(structure: StructureData, layout: MapLayout) -> Plan:
     return cached_plan(structure, Plan, layout, lambda source: build_plan(layout, source))
 
 
-_SPARSE_NODES = 4  # nodes for each place in an entry from which on nodes are ranked
-
-
 def build_plan(layout: MapLayout, structure: StructureData) -> Plan:
     """Build the plan of a map on a structure."""
-    keyed = [
-        bucket
-        for number, pattern in enumerate(layout.patterns)
-        if _needs_keys(layout, pattern)
-        for bucket in _bucket_keys(structure, number, pattern)
-    ]
-    wanted = _wanted_levels(layout)
-    for bucket in keyed:
-        classes = layout.patterns[bucket.ref.tensor].orbits[bucket.ref.orbit].classes
-        for level in sorted(wanted[bucket.ref]):
-            bucket.keys[level] = _keys(bucket, classes, level, layout.map.max_overlap)
+    keyed = keys_of(layout, structure)
     # (levels, structures)
-    num_keys = np.stack([_number_keys(structure, level, keyed) for level in layout.levels])
+    num_keys = np.stack([number_keys(structure, level, keyed) for level in layout.levels])
     # (patterns, structures)
     num_entries = np.stack([structure._lengths_of(p) for p in layout.patterns])
     bags = []
@@ -251,7 +241,7 @@ def build_plan(layout: MapLayout, structure: StructureData) -> Plan:
             bags.append(range_bags(structure._lengths_of(tensor.pattern), structure.device))
             continue
         number = layout.patterns.index(tensor.pattern)
-        own = [bucket for bucket in keyed if bucket.ref.tensor == number]
+        own = [bucket for bucket in keyed if bucket.orbit.tensor == number]
         counts = [
             int(num_keys[layout.levels.index(level)].sum()) * num_slots
             for level, num_slots in zip(tensor.levels, tensor.num_slots, strict=True)
@@ -267,7 +257,7 @@ def _shared_bags(
     layout: MapLayout,
     bags: Sequence[Bags],
     num_keys: Sequence[int],
-    keyed: Sequence[_BucketKeys],
+    keyed: Sequence[BucketKeys],
     structure: StructureData,
 ) -> list[Bags]:
     """Return the bags of a part of a structure, which are exchanged.
@@ -278,7 +268,7 @@ def _shared_bags(
     world = structure.world
     assert world is not None
     shared = {
-        level: _shared_at(level, count, keyed, structure)
+        level: shared_at(level, count, keyed, structure)
         for level, count in zip(layout.levels, num_keys, strict=True)
     }
     none = all_shared(0, world)
@@ -293,177 +283,9 @@ def _shared_bags(
     return joined
 
 
-def _shared_at(
-    level: Level, count: int, keyed: Sequence[_BucketKeys], structure: StructureData
-) -> SharedKeys:
-    """Return which keys of a level other processes have, too."""
-    world = structure.world
-    assert world is not None
-    if not level:
-        return all_shared(count, world)
-    nodes = torch.full((count, len(level)), -1, dtype=torch.long)
-    for bucket in keyed:
-        if level in bucket.keys:
-            numbers = bucket.numbers[level].flatten()
-            nodes[numbers] = bucket.keys[level].nodes.reshape(-1, len(level))
-    keys = (nodes[:, 0] >= 0).nonzero()[:, 0]
-    return shared_keys(structure.whole_nodes(nodes[keys]), world).numbered(keys)
-
-
-def _needs_keys(layout: MapLayout, pattern: Pattern) -> bool:
-    """Return whether the keys of the entries of a pattern, or their partners, are listed."""
-    has_partners = any(layout.patterns[ref.tensor] == pattern for ref in layout.partner_orbits)
-    has_ranges = all(t.has_range_bags for t in layout.tensors if t.pattern == pattern)
-    return has_partners or not has_ranges
-
-
-def _wanted_levels(layout: MapLayout) -> dict[OrbitRef, set[Level]]:
-    """Return the levels of every orbit of every pattern, but for the empty level."""
-    wanted: dict[OrbitRef, set[Level]] = {}
-    for tensor in layout.tensors:
-        number = layout.patterns.index(tensor.pattern)
-        for orbit, levels in enumerate(tensor.orbit_levels):
-            wanted.setdefault(OrbitRef(number, orbit), set()).update(set(levels) - {()})
-    return wanted
-
-
-class _Keys(NamedTuple):
-    """The keys of one level in every entry of a bucket.
-
-    Attributes:
-        nodes: Their nodes, ascending, shape (entries, keys each, nodes).
-        words: The number of the word of every key, shape (entries, keys each).
-        signs: 1 or -1 for every key of an entry in standard orientation, shape (keys each,).
-    """
-
-    nodes: Tensor
-    words: Tensor
-    signs: Tensor
-
-
-@dataclass(frozen=True)
-class _BucketKeys:
-    """The keys of a bucket: of entries of one orbit with as many nodes in each class.
-
-    Attributes:
-        ref: The orbit, by the number of the pattern.
-        arranged: The entries, and which of them are on one node set.
-        home: The structure of every entry, shape (entries,).
-        keys: The keys of every level.
-        numbers: The numbers of these keys, shape (entries, keys each).
-    """
-
-    ref: OrbitRef
-    arranged: Arranged
-    home: Tensor
-    keys: dict[Level, _Keys] = field(default_factory=dict)
-    numbers: dict[Level, Tensor] = field(default_factory=dict)
-
-    @property
-    def rows(self) -> Tensor:
-        """The rows of the entries, ascending, shape (entries,)."""
-        return self.arranged.bucket.rows
-
-
-def _bucket_keys(structure: StructureData, number: int, pattern: Pattern) -> list[_BucketKeys]:
-    """Return the buckets of a pattern, with no keys yet."""
-    home = structure.batch(pattern)
-    return [
-        _BucketKeys(OrbitRef(number, own.bucket.orbit), own, home[own.bucket.rows])
-        for own in arranged(structure, pattern)
-    ]
-
-
-def _keys(bucket: _BucketKeys, classes: Sequence[Class], level: Level, max_overlap: int) -> _Keys:
-    """Return the keys of a level in every entry."""
-    nodes, labels = bucket.arranged.bucket.nodes, bucket.arranged.bucket.labels
-    device = nodes.device
-    known = words(tuple(classes), level, max_overlap)
-    kinds = {tuple(sorted(word)) for word in known}  # how many nodes of each class a key may have
-    places = combinations(range(len(labels)), len(level))
-    subsets = [s for s in places if tuple(labels[p] for p in s) in kinds]
-    # (keys each, nodes of a key)
-    chosen = torch.tensor(subsets, dtype=torch.long, device=device).view(-1, len(level))
-    keys = nodes[:, chosen]  # (entries, keys each, nodes)
-    label = torch.tensor(labels, dtype=torch.long, device=device)[chosen].expand_as(keys)
-    # nodes ascend within a class, not across
-    if any(len({labels[p] for p in s}) > 1 for s in subsets):
-        keys, order = keys.sort(dim=2)
-        label = label.gather(2, order)
-    which = torch.zeros_like(keys[:, :, 0])
-    if len(known) > 1:
-        codes = torch.tensor([_number(word, len(classes)) for word in known], device=device)
-        # (entries, keys each): the word as a number
-        own = code(label.unbind(2), [len(classes)] * len(level))[0]
-        # (entries, keys each): the number of the word
-        which = torch.searchsorted(codes, own.contiguous())
-    sizes = bucket.arranged.bucket.sizes
-    signs = [_sign(sizes, classes, subset) for subset in subsets]
-    return _Keys(keys, which, torch.tensor(signs, dtype=torch.int8, device=device))
-
-
-def _sign(sizes: Sequence[int], classes: Sequence[Class], key: Sequence[int]) -> int:
-    """Return the sign by which an entry in standard orientation counts in a key.
-
-    The key is given by columns. The node of an odd class that is left out moves to the front of its
-    class.
-    """
-    columns = zip(classes, accumulate(sizes, initial=0), sizes, strict=False)
-    left_out = [
-        p - start
-        for c, start, size in columns
-        if c.is_odd
-        for p in range(start, start + size)
-        if p not in key
-    ]
-    return -1 if sum(left_out) % 2 else 1
-
-
-def _number(word: Sequence[int], base: int) -> int:
-    value = 0
-    for letter in word:
-        value = value * base + letter
-    return value
-
-
-def _number_keys(structure: StructureData, level: Level, buckets: Sequence[_BucketKeys]) -> Array:
-    """Number the keys of a level, and return how many each structure has.
-
-    Nodes keep their own numbers; larger sets get their rank among all that occur. Where most nodes
-    are in no entry, nodes are ranked too: a thousand edges among a billion nodes are a small
-    structure. Either way the keys of a structure follow those of the structure before it.
-    """
-    if not level:
-        return np.ones(structure.num_structures, dtype=np.int64)
-    members = [bucket for bucket in buckets if level in bucket.keys]
-    keys = [bucket.keys[level].nodes for bucket in members]
-    total = sum(own.numel() for own in keys)
-    if len(level) == 1 and structure.counts[level[0]] <= _SPARSE_NODES * total + 1024:
-        for bucket, own in zip(members, keys, strict=True):
-            bucket.numbers[level] = own[:, :, 0] - structure._node_offsets[level[0]]
-        return structure._lengths_of(level[0])
-    flat = torch.cat(
-        [no_entries(len(level), structure.device).T, *(k.reshape(-1, len(level)) for k in keys)]
-    )
-    ranks, count = rank(code(flat.unbind(1), [structure.total_nodes] * len(level))[0])
-    # (keys,): the structure of each
-    owner = torch.empty(count, dtype=torch.long, device=structure.device)
-    parts = ranks.split([k.shape[0] * k.shape[1] for k in keys])
-    for bucket, numbers in zip(members, parts, strict=True):
-        bucket.numbers[level] = numbers.view(bucket.keys[level].words.shape)
-        owner[bucket.numbers[level]] = bucket.home[:, None]
-    return _by_structure(owner, structure.num_structures)
-
-
-def _by_structure(home: Tensor, num_structures: int) -> Array:
-    """Return how many things each structure has, from the structure of each."""
-    counts: Array = torch.bincount(home, minlength=num_structures).cpu().numpy()
-    return counts
-
-
 def _build_bags(
     tensor: TensorLayout,
-    buckets: Sequence[_BucketKeys],
+    buckets: Sequence[BucketKeys],
     num_bags: Sequence[int],
     structure: StructureData,
 ) -> Bags:
@@ -474,10 +296,10 @@ def _build_bags(
     tables = []
     for bucket in buckets:
         tables.append(_bag_table(bucket, tensor, level_ptr))
-        per_structure = _by_structure(bucket.home, structure.num_structures)
+        per_structure = count_by_structure(bucket.home, structure.num_structures)
         for at, level in enumerate(tensor.levels):
-            if bucket.ref.orbit in tensor.slots[at]:
-                num_reads[at] += _keys_each(bucket, level) * per_structure
+            if bucket.orbit.number in tensor.slots[at]:
+                num_reads[at] += bucket.keys_each(level) * per_structure
     is_short = are_short(level_ptr[-1], int(num_reads.sum()), num_rows)
     dtype = torch.int32 if is_short else torch.long
     bags, widths = _by_row(buckets, tables, num_rows, dtype, structure.device)
@@ -490,20 +312,16 @@ def _build_bags(
     return Bags(tensor.num_slots, level_ptr, of_rows, of_bags, num_reads, tensor.node_slots)
 
 
-def _keys_each(bucket: _BucketKeys, level: Level) -> int:
-    return bucket.keys[level].words.shape[1] if level else 1
-
-
-def _bag_table(bucket: _BucketKeys, tensor: TensorLayout, level_ptr: Sequence[int]) -> Tensor:
+def _bag_table(bucket: BucketKeys, tensor: TensorLayout, level_ptr: Sequence[int]) -> Tensor:
     """Return the bags of the entries of a bucket, level by level, shape (entries, bags each)."""
     columns = [bucket.home.new_zeros(len(bucket.home), 0)]
     for at, level in enumerate(tensor.levels):
-        slots = tensor.slots[at].get(bucket.ref.orbit)
+        slots = tensor.slots[at].get(bucket.orbit.number)
         if slots is None:
             continue
         first = level_ptr[at] + slots.start
         if level:
-            keys, within = bucket.numbers[level], bucket.keys[level].words
+            keys, within = bucket.numbers[level], bucket.words[level]
             columns.append(keys * tensor.num_slots[at] + within + first)  # (entries, keys each)
         else:
             # (entries, 1): the empty key is the structure
@@ -511,13 +329,13 @@ def _bag_table(bucket: _BucketKeys, tensor: TensorLayout, level_ptr: Sequence[in
     return torch.cat(columns, dim=1)  # (entries, bags each)
 
 
-def _sign_table(bucket: _BucketKeys, tensor: TensorLayout) -> Tensor:
+def _sign_table(bucket: BucketKeys, tensor: TensorLayout) -> Tensor:
     """Return the signs of the entries of a bucket in their bags, shape (entries, bags each)."""
     one = torch.ones(1, dtype=torch.int8, device=bucket.home.device)
     columns = [one[:0]]
     for at, level in enumerate(tensor.levels):
-        if bucket.ref.orbit in tensor.slots[at]:
-            columns.append(bucket.keys[level].signs if level else one)
+        if bucket.orbit.number in tensor.slots[at]:
+            columns.append(bucket.signs[level] if level else one)
     of_keys = torch.cat(columns)  # (bags each,)
     orientation = bucket.arranged.bucket.signs
     if orientation is None:
@@ -526,7 +344,7 @@ def _sign_table(bucket: _BucketKeys, tensor: TensorLayout) -> Tensor:
 
 
 def _by_row(
-    buckets: Sequence[_BucketKeys],
+    buckets: Sequence[BucketKeys],
     tables: Sequence[Tensor],
     num_rows: int,
     dtype: torch.dtype,
@@ -580,14 +398,14 @@ def _ordered(values: Tensor, by: Tensor) -> Tensor:
 
 
 def _build_partners(
-    layout: MapLayout, buckets: Sequence[_BucketKeys], structure: StructureData
+    layout: MapLayout, buckets: Sequence[BucketKeys], structure: StructureData
 ) -> dict[PartnerKey, Partners]:
     partners: dict[PartnerKey, Partners] = {}
-    for ref in layout.partner_orbits:
-        pattern = layout.patterns[ref.tensor]
-        own = [bucket.arranged for bucket in buckets if bucket.ref == ref]
-        classes = pattern.orbits[ref.orbit].classes
+    for orbit in layout.partner_orbits:
+        pattern = layout.patterns[orbit.tensor]
+        own = [bucket.arranged for bucket in buckets if bucket.orbit == orbit]
+        classes = orbit.orbit.classes
         home = structure.batch(pattern)
         listed = partners_of(own, classes, home, structure.num_structures, pattern.is_oriented)
-        partners |= {(ref, overlap): pairs for overlap, pairs in listed}
+        partners |= {(orbit, overlap): pairs for overlap, pairs in listed}
     return partners

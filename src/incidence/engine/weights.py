@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from incidence.algebra.maps import EquivariantMap
+from incidence.algebra.maps import EquivariantMap, TensorOrbit
 from incidence.algebra.overlap import Matrix, overlaps
 from incidence.algebra.words import overlap_of, sign_of
 from incidence.engine.bags import bag_sum, concatenated
-from incidence.engine.layout import OrbitRef, layout_of
+from incidence.engine.layout import layout_of, orbits_of
 from incidence.engine.partners import PartnerKey
 from incidence.structure.data import Array
 from incidence.structure.ragged import ranges
@@ -55,10 +55,7 @@ class WeightLayout:
         self._rows = {
             pair: {term: row for row, term in enumerate(self.terms(pair))} for pair in kept
         }
-        self._starts = {
-            (OrbitRef(*pair.source[:2]), OrbitRef(*pair.target[:2])): pair.start
-            for pair in equivariant_map.pairs
-        }
+        self._starts = {(pair.source, pair.target): pair.start for pair in equivariant_map.pairs}
 
     def terms(self, pair: tuple[int, int]) -> list[tuple[int, int]]:
         """Return the terms of the rows of a weight: an operation and an aggregation, by number."""
@@ -72,14 +69,12 @@ class WeightLayout:
         """Return the number of rows of a weight."""
         return len(self._rows[pair])
 
-    def rows(self, source: OrbitRef, target: OrbitRef, aggr: int) -> dict[Matrix, int]:
+    def rows(self, source: TensorOrbit, target: TensorOrbit, aggr: int) -> dict[Matrix, int]:
         """Return the row of the weight for every overlap matrix that one aggregation pools."""
         rows = self._rows[source.tensor, target.tensor]
-        one = self.map.inputs[source.tensor].orbits[source.orbit]
-        other = self.map.outputs[target.tensor].orbits[target.orbit]
-        listed = enumerate(
-            overlaps(one.classes, other.classes, self.map.max_overlap), self._starts[source, target]
-        )
+        classes = source.orbit.classes, target.orbit.classes
+        matrices = overlaps(*classes, self.map.max_overlap)
+        listed = enumerate(matrices, self._starts[source, target])
         return {matrix: rows[number, aggr] for number, matrix in listed if (number, aggr) in rows}
 
 
@@ -206,9 +201,10 @@ class Products:
         level = source.levels[i]
         rows = np.full((source.num_slots[i], target.num_slots[j]), -1)  # (slots, slots)
         signs = np.ones_like(rows)
+        ones, others = orbits_of(source.pattern, s), orbits_of(target.pattern, t)
         for (one, us), (other, ws) in product(source.slots[i].items(), target.slots[j].items()):
-            classes = source.pattern.orbits[one].classes, target.pattern.orbits[other].classes
-            known = self.weights.rows(OrbitRef(s, one), OrbitRef(t, other), aggr)
+            classes = ones[one].orbit.classes, others[other].orbit.classes
+            known = self.weights.rows(ones[one], others[other], aggr)
             pairs = product(
                 zip(us, source.words(one, level), strict=True),
                 zip(ws, target.words(other, level), strict=True),
@@ -226,10 +222,12 @@ class Products:
             weight = self.weights.pairs.index((s.tensor, t.tensor))
             by_aggr = [self.weights.rows(s, t, aggr) for aggr in keeping]
             # an operation that matches so many nodes needs no key
-            size = self.layout.map.inputs[s.tensor].orbits[s.orbit].size
-            ref = self.layout.pattern_ref(s)
+            orbit = self.layout.by_pattern(s)
             matched = dict.fromkeys(
-                overlap for rows in by_aggr for overlap in rows if sum(map(sum, overlap)) == size
+                overlap
+                for rows in by_aggr
+                for overlap in rows
+                if sum(map(sum, overlap)) == s.orbit.size
             )
             for overlap in matched:
                 matrices = tuple(
@@ -239,7 +237,7 @@ class Products:
                 )
                 transposed = tuple(zip(*overlap, strict=True))
                 yield PartnerProduct(
-                    (ref, overlap), (ref, transposed), s.tensor, t.tensor, matrices
+                    (orbit, overlap), (orbit, transposed), s.tensor, t.tensor, matrices
                 )
 
     def _add(self, table: _Table) -> int:

@@ -16,7 +16,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.algebra.words import Level, Word, overlap_of, sign_of
 from incidence.engine.bags import Bags, bag_numbers
 from incidence.engine.dense import Choices, DenseBags, DenseOrbit, choices, spread, write_orbits
-from incidence.engine.layout import OrbitRef, TensorLayout, layout_of
+from incidence.engine.layout import TensorLayout, layout_of
 from incidence.engine.partners import PartnerKey
 from incidence.engine.plan import Plan, plan_of
 from incidence.errors import IncidenceError
@@ -211,15 +211,13 @@ def operator_matrix(m: EquivariantMap, operation: Operation, structure: Structur
     """
     layout = layout_of(m)
     plan = plan_of(structure, layout)
-    source, target = (
-        OrbitRef(orbit.tensor, orbit.number) for orbit in (operation.source, operation.target)
-    )
+    source, target = operation.source, operation.target
     # all nodes of the input are matched
-    is_whole = sum(map(sum, operation.overlap)) == operation.source.orbit.size
+    is_whole = sum(map(sum, operation.overlap)) == source.orbit.size
     if is_whole and (source, target) in layout.partners:
-        ys, xs, signs = _of_partners(plan, (layout.pattern_ref(source), operation.overlap))
+        ys, xs, signs = _of_partners(plan, (layout.by_pattern(source), operation.overlap))
     else:
-        ys, xs, signs = _over_keys(plan, source, target, operation)
+        ys, xs, signs = _over_keys(plan, operation)
     shape = [plan.outputs[target.tensor].num_rows, plan.inputs[source.tensor].num_rows]
     return torch.sparse_coo_tensor(
         torch.stack([ys, xs]), signs.double(), shape, check_invariants=False
@@ -246,7 +244,7 @@ def _of_partners(plan: Plan, key: PartnerKey) -> Paths:
     )
 
 
-def _over_keys(plan: Plan, source: OrbitRef, target: OrbitRef, operation: Operation) -> Paths:
+def _over_keys(plan: Plan, operation: Operation) -> Paths:
     """Return pairs of entries that meet in a key with the words that the operation connects."""
     level = tuple(
         sorted(
@@ -255,11 +253,12 @@ def _over_keys(plan: Plan, source: OrbitRef, target: OrbitRef, operation: Operat
             for _ in range(sum(row))
         )
     )
+    source, target = operation.source, operation.target
     inputs, outputs = plan.layout.inputs[source.tensor], plan.layout.outputs[target.tensor]
-    classes = operation.source.orbit.classes, operation.target.orbit.classes
+    classes = source.orbit.classes, target.orbit.classes
     sources, targets = (
-        _reads(plan.inputs[source.tensor], inputs, source.orbit, level),
-        _reads(plan.outputs[target.tensor], outputs, target.orbit, level),
+        _reads(plan.inputs[source.tensor], inputs, source.number, level),
+        _reads(plan.outputs[target.tensor], outputs, target.number, level),
     )
     found = [no_entries(3, plan.device)]
     for one, other in itertools.product(sources, targets):

@@ -112,7 +112,7 @@ class PlainInputs:
         self, key: PartnerKey, plan: Plan, spelled: Mapping[Pattern, Pattern]
     ) -> list[str]:
         pattern = spelled[plan.layout.patterns[key[0].tensor]]
-        own = "partners", pattern, key[0].orbit, key[1]
+        own = "partners", pattern, key[0].number, key[1]
         if own not in self._names:
             number = self._count("pairs")
             about = f"pairs of entries of `{pattern}` on the same nodes, with overlap {key[1]}"

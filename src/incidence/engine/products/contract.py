@@ -32,11 +32,10 @@ from incidence.algebra.products import (
     next_step,
     private_letters,
 )
-from incidence.engine.products.dense import DenseStep, Grid
+from incidence.engine.products.dense import DenseStep, complete_table, dense_step, num_cells
 from incidence.engine.products.plan import JoinPlan, JoinStep, Step, step_of
 from incidence.engine.products.tables import (
     Candidates,
-    Factor,
     Table,
     candidates,
     extended,
@@ -160,7 +159,6 @@ class _Contraction:
     ) -> None:
         self._text, self._structure, self._limit = text, structure, limit
         self._is_fixed = is_fixed
-        self._grid = Grid(structure, text.sorts)
         *operands, output = tables
         self._tables = {number: _reading(number, table) for number, table in enumerate(operands)}
         # tables whose rows are entries: those on one node set are on one process
@@ -205,13 +203,13 @@ class _Contraction:
 
     def _emit(self, table: Table, number: int) -> None:
         """Note the step that gives a value: it adds up the rows of a table at their targets."""
-        [first, *others] = table.factors
+        first, *others = table.factors
         before = None
-        if not others and first.is_once and first.source not in self._shared:
-            before = self._joins.pop(first.source, None)
+        if not others and table.is_once and first not in self._shared:
+            before = self._joins.pop(first, None)
         if before is not None:
             # Sums that are only summed once more, or put in another place, are added up there.
-            home, num_sums = self._homes[number], len(self._homes[first.source])
+            home, num_sums = self._homes[number], len(self._homes[first])
             self._joins[number] = _composed(before, num_sums, table, home)
         else:
             self._joins[number] = replace(table, nodes={})  # its nodes are no longer needed
@@ -266,7 +264,7 @@ class _Contraction:
         columns = [keys.nodes[name] for name in names]
         nodes = torch.stack(columns, 1) if names else keys.home.new_zeros(len(keys), 0)
         self._shared[value] = shared_keys(self._structure.whole_nodes(nodes), world)
-        return replace(keys, factors=(Factor(value, _numbers(keys)),))
+        return replace(keys, factors={value: _numbers(keys)})
 
     def _prepare(self) -> None:
         """Before rows become many, multiply everything that has several factors.
@@ -280,8 +278,8 @@ class _Contraction:
         if output.factors or private:
             numbers, keys = number_keys(output, output.letters - private, self._structure)
             value = self._new_value(keys.home)
-            read = Factor(value, numbers, is_once=not private)
-            self._waiting[self._result] = replace(output, factors=(read, *output.factors))
+            factors = {value: numbers, **output.factors}
+            self._waiting[self._result] = replace(output, factors=factors, is_once=not private)
             self._tables[OUTPUT] = replace(keys, target=_numbers(keys))
             self._result = value
 
@@ -324,15 +322,17 @@ class _Contraction:
         return (self._letters[pair[0]] & self._letters[pair[1]]).difference(*others)
 
     def _num_cells(self, pair: tuple[int, int]) -> int:
-        return self._grid.num_cells(self._letters[pair[0]] | self._letters[pair[1]])
+        letters = self._letters[pair[0]] | self._letters[pair[1]]
+        return num_cells(self._structure, self._text.sorts, letters)
 
     def _is_less(self, pair: tuple[int, int], num_joined: int) -> bool:
         """Return whether arrays are less work than so many joined rows.
 
         Their memory must not be mostly for what is absent.
         """
+        structure, sorts = self._structure, self._text.sorts
         is_full = all(
-            self._grid.num_cells(self._letters[n], is_padded=True)
+            num_cells(structure, sorts, self._letters[n], is_padded=True)
             <= _MOST_ABSENT * len(self._tables[n])
             for n in (*pair, OUTPUT)
         )
@@ -349,11 +349,13 @@ class _Contraction:
         if output.letters == kept:
             target = Table(output.nodes, output.home)
         else:
-            target = self._grid.complete(kept)
-        sources = tables[0].factors[0].source, tables[1].factors[0].source
-        num_rows = len(self._homes[sources[0]]), len(self._homes[sources[1]])
+            target = complete_table(self._structure, self._text.sorts, kept)
+        sources = [number for table in tables for number in table.factors]
+        num_rows = [len(target), *(len(self._homes[number]) for number in sources)]
         value = self._new_value(target.home)
-        self._joins[value] = self._grid.step(sources, num_rows, tables, target)
+        self._joins[value] = dense_step(
+            self._structure, self._text.sorts, tables, target, tuple(num_rows)
+        )
         self._tables[one] = _reading(value, target)
 
     def _extend(self, number: int, found: list[Candidates]) -> None:
@@ -405,14 +407,13 @@ class _Contraction:
     def _step(self, number: int, table: Table) -> JoinStep:
         """Return the step that gives a value, with the numbers of values as its sources."""
         assert table.target is not None
-        # whatever was joined first in this structure
-        factors = sorted(table.factors, key=lambda factor: factor.source)
+        sources = sorted(table.factors)  # whatever was joined first in this structure
         home = self._homes[number]
         step = step_of(
-            tuple(factor.source for factor in factors),
-            (len(home), *(len(self._homes[factor.source]) for factor in factors)),
+            tuple(sources),
+            (len(home), *(len(self._homes[source]) for source in sources)),
             table.target,
-            tuple(factor.rows for factor in factors),
+            tuple(table.factors[source] for source in sources),
             table.sign,
             (table.home, home),
             self._structure.num_structures,
@@ -509,7 +510,7 @@ def _reading(number: int, table: Table) -> Table:
     These are the values of its entries, if it has some, or one for every row.
     """
     rows = _numbers(table) if table.target is None else table.target
-    return replace(table, factors=(Factor(number, rows, table.target is None),), target=None)
+    return replace(table, factors={number: rows}, is_once=table.target is None, target=None)
 
 
 def _composed(
@@ -523,18 +524,18 @@ def _composed(
         then: The second step. Its only factor are these sums.
         home: The structure of every row of the result.
     """
-    [factor] = then.factors
+    [read] = then.factors.values()
     assert then.target is not None
     if isinstance(first, DenseStep):
         targets = then.target.new_full((num_sums,), -1)
-        targets[factor.rows] = then.target
+        targets[read] = then.target
         sign = then.sign
         if sign is not None:
-            sign = sign.new_ones(num_sums).index_copy(0, factor.rows, sign)
+            sign = sign.new_ones(num_sums).index_copy(0, read, sign)
         return first.moved(targets, sign, home)
     assert first.target is not None
     place = torch.full((num_sums,), -1, device=first.target.device)
-    place[factor.rows] = _numbers(then)
+    place[read] = _numbers(then)
     rows = place[first.target]
     is_used = (rows >= 0).nonzero()[:, 0]
     used, rows = first.take(is_used), rows[is_used]

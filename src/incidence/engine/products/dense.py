@@ -21,12 +21,12 @@ import torch
 from torch import Tensor
 
 from incidence.engine.bags import Pairs
-from incidence.engine.products.tables import Factor, Table
+from incidence.engine.products.tables import Table
 from incidence.engine.store import Listed
 from incidence.structure.data import Array, StructureData
 from incidence.structure.ragged import expand
 
-__all__ = ["DENSE", "DenseStep", "Grid", "multiply_arrays"]
+__all__ = ["DENSE", "DenseStep", "complete_table", "dense_step", "multiply_arrays", "num_cells"]
 
 OUTER, LEFT, INNER, RIGHT = range(4)
 
@@ -169,101 +169,105 @@ class DenseStep:
         )
 
 
-class Grid:
-    """The cells of the tensors of a product on a structure.
+def _num_ways(
+    structure: StructureData, sorts: Mapping[str, str], letters: Collection[str]
+) -> Array:
+    """Return in how many ways letters can be put on the nodes of each structure."""
+    ways = np.ones(structure.num_structures, dtype=np.int64)
+    for name in letters:
+        ways = ways * structure._lengths_of(sorts[name])
+    return ways
+
+
+def num_cells(
+    structure: StructureData,
+    sorts: Mapping[str, str],
+    letters: Collection[str],
+    is_padded: bool = False,
+) -> int:
+    """Return how many cells there are for some letters, in all structures.
+
+    With `is_padded` every structure is as large as the largest.
+    """
+    lengths = [structure._lengths_of(sorts[name]) for name in letters]
+    if not lengths or is_padded:
+        return structure.num_structures * prod(int(own.max(initial=0)) for own in lengths)
+    # in Python's integers, as it may be too many for a machine's
+    return sum(prod(map(int, own)) for own in zip(*lengths, strict=True))
+
+
+def _node_range(structure: StructureData, sort: str) -> tuple[Tensor, Tensor]:
+    """Return the first node of a sort in every structure, and how many there are."""
+    starts = structure.node_ptr(sort)[:-1] + structure._node_offsets[sort]
+    return starts, torch.from_numpy(structure._lengths_of(sort)).to(starts.device)
+
+
+def complete_table(
+    structure: StructureData, sorts: Mapping[str, str], letters: Collection[str]
+) -> Table:
+    """Return the table of all ways to put letters on the nodes of a structure, by structure."""
+    table = Table({}, torch.arange(structure.num_structures, device=structure.device))
+    for name in sorted(letters):
+        starts, lengths = _node_range(structure, sorts[name])
+        which, node = expand(starts[table.home], lengths[table.home])
+        table = table.take(which)
+        table = replace(table, nodes=table.nodes | {name: node})
+    return table
+
+
+def dense_step(
+    structure: StructureData,
+    sorts: Mapping[str, str],
+    tables: tuple[Table, Table],
+    target: Table,
+    num_rows: tuple[int, ...],
+) -> DenseStep:
+    """Return the step that multiplies two tables.
 
     Args:
         structure: The structure.
         sorts: The sort of every letter.
+        tables: The tables. Each has one factor.
+        target: The rows at which products are added up.
+        num_rows: How many rows the target and each factor have.
     """
-
-    def __init__(self, structure: StructureData, sorts: Mapping[str, str]) -> None:
-        self._sorts, self._num_structures = sorts, structure.num_structures
-        self._lengths = {sort: structure._lengths_of(sort) for sort in set(sorts.values())}
-        self._starts = {
-            sort: structure.node_ptr(sort)[:-1] + structure._node_offsets[sort]
-            for sort in self._lengths
-        }
-
-    def _sizes(self, letters: Collection[str]) -> Array:
-        """Return in how many ways letters can be put on the nodes of each structure."""
-        sizes = np.ones(self._num_structures, dtype=np.int64)
-        for name in letters:
-            sizes = sizes * self._lengths[self._sorts[name]]
-        return sizes
-
-    def num_cells(self, letters: Collection[str], is_padded: bool = False) -> int:
-        """Return how many cells there are for some letters, in all structures.
-
-        With `is_padded` every structure is as large as the largest.
-        """
-        lengths = [self._lengths[self._sorts[name]] for name in letters]
-        if not lengths or is_padded:
-            return self._num_structures * prod(int(own.max(initial=0)) for own in lengths)
-        # in Python's integers, as it may be too many for a machine's
-        return sum(prod(map(int, own)) for own in zip(*lengths, strict=True))
-
-    def complete(self, letters: Collection[str]) -> Table:
-        """Return the table of all ways to put letters on the nodes of a structure, by structure."""
-        table = Table(
-            {}, torch.arange(self._num_structures, device=next(iter(self._starts.values())).device)
-        )
-        for name in sorted(letters):
-            sort = self._sorts[name]
-            counts = torch.from_numpy(self._lengths[sort]).to(table.home.device)[table.home]
-            which, node = expand(self._starts[sort][table.home], counts)
-            table = table.take(which)
-            table = replace(table, nodes=table.nodes | {name: node})
-        return table
-
-    def step(
-        self,
-        sources: tuple[int, int],
-        num_rows: tuple[int, int],
-        tables: tuple[Table, Table],
-        target: Table,
-    ) -> DenseStep:
-        """Return the step that multiplies two tables, each with one factor, and adds up at the rows
-        of a third.
-        """
-        left, right, out = (table.letters for table in (*tables, target))
-        groups = [left & right & out, left & out - right, left & right - out, right & out - left]
-        letters = [[name for g in own for name in sorted(groups[g])] for own in GROUPS]
-        targets = torch.arange(len(target), device=target.home.device)
-        factors = [_only(table).rows for table in tables]
-        rows = [
-            self._in_cells(table, names, values)
-            for table, names, values in zip(
-                (target, *tables), letters, (targets, *factors), strict=True
-            )
-        ]
-        signs = [
-            None if table.sign is None else self._in_cells(table, names, table.sign)
-            for table, names in zip(tables, letters[1:], strict=True)
-        ]
-        num_targets = torch.bincount(target.home, minlength=self._num_structures).cpu().numpy()
-        sizes = np.stack([self._sizes(group) for group in groups])
-        counts = len(target), *num_rows
-        return DenseStep(sources, counts, sizes, tuple(rows), (None, *signs), num_targets)
-
-    def _in_cells(self, table: Table, letters: Sequence[str], values: Tensor) -> Tensor:
-        """Return the value of the row in every cell; -1 where there is none."""
-        sizes = self._sizes(letters)
-        starts = torch.from_numpy(sizes.cumsum() - sizes).to(table.home.device)
-        cell = torch.zeros_like(table.home)
-        for name in letters:
-            sort = self._sorts[name]
-            lengths = torch.from_numpy(self._lengths[sort]).to(cell.device)
-            cell = cell * lengths[table.home] + table.nodes[name] - self._starts[sort][table.home]
-        dtype = torch.int8 if values.dtype == torch.int8 else torch.int32
-        found = torch.full((int(sizes.sum()),), -1, dtype=dtype, device=cell.device)
-        found[starts[table.home] + cell] = values.to(dtype)
-        return found
+    left, right, out = (table.letters for table in (*tables, target))
+    groups = [left & right & out, left & out - right, left & right - out, right & out - left]
+    letters = [[name for g in own for name in sorted(groups[g])] for own in GROUPS]
+    sources, factors = zip(*(item for t in tables for item in t.factors.items()), strict=True)
+    values = torch.arange(len(target), device=target.home.device), *factors
+    rows = [
+        _in_cells(structure, sorts, table, names, own)
+        for table, names, own in zip((target, *tables), letters, values, strict=True)
+    ]
+    signs = [
+        None if table.sign is None else _in_cells(structure, sorts, table, names, table.sign)
+        for table, names in zip(tables, letters[1:], strict=True)
+    ]
+    num_structures = structure.num_structures
+    num_targets = torch.bincount(target.home, minlength=num_structures).cpu().numpy()
+    sizes = np.stack([_num_ways(structure, sorts, group) for group in groups])
+    return DenseStep(sources, num_rows, sizes, tuple(rows), (None, *signs), num_targets)
 
 
-def _only(table: Table) -> Factor:
-    [factor] = table.factors
-    return factor
+def _in_cells(
+    structure: StructureData,
+    sorts: Mapping[str, str],
+    table: Table,
+    letters: Sequence[str],
+    values: Tensor,
+) -> Tensor:
+    """Return the value of the row in every cell; -1 where there is none."""
+    counts = _num_ways(structure, sorts, letters)
+    firsts = torch.from_numpy(counts.cumsum() - counts).to(table.home.device)
+    cell = torch.zeros_like(table.home)
+    for name in letters:
+        starts, lengths = _node_range(structure, sorts[name])
+        cell = cell * lengths[table.home] + table.nodes[name] - starts[table.home]
+    dtype = torch.int8 if values.dtype == torch.int8 else torch.int32
+    found = torch.full((int(counts.sum()),), -1, dtype=dtype, device=cell.device)
+    found[firsts[table.home] + cell] = values.to(dtype)
+    return found
 
 
 def multiply_arrays(

@@ -10,7 +10,7 @@ letters where they are of one structure.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from math import factorial, prod
 from typing import NamedTuple
@@ -27,7 +27,6 @@ from incidence.structure.ragged import ascend, assert_few, code, common_keys, di
 
 __all__ = [
     "Candidates",
-    "Factor",
     "Table",
     "candidates",
     "extended",
@@ -38,20 +37,6 @@ __all__ = [
 ]
 
 
-class Factor(NamedTuple):
-    """Values that a table reads.
-
-    Attributes:
-        source: The number of the tensor of values.
-        rows: Its row for every row of the table.
-        is_once: Whether no row of it is read twice, whatever the structure is.
-    """
-
-    source: int
-    rows: Tensor
-    is_once: bool = False
-
-
 @dataclass(frozen=True)
 class Table:
     """A table of assignments.
@@ -59,7 +44,10 @@ class Table:
     Attributes:
         nodes: For every letter the node of every row, numbered through all sorts.
         home: The structure of every row.
-        factors: The values whose product belongs to a row.
+        factors: The values whose product belongs to a row: by the number of a value, its row for
+            every row of the table.
+        is_once: Where there is one factor, whether no row of it is read twice, whatever the
+            structure is.
         sign: 1 or -1 for every row; None where all are 1.
         target: For the output, the entry of every row.
         is_joined: Whether rows came out of a join, which may be many more than entries.
@@ -67,7 +55,8 @@ class Table:
 
     nodes: dict[str, Tensor]
     home: Tensor
-    factors: tuple[Factor, ...] = ()
+    factors: dict[int, Tensor] = field(default_factory=dict)
+    is_once: bool = False
     sign: Tensor | None = None
     target: Tensor | None = None
     is_joined: bool = False
@@ -82,12 +71,12 @@ class Table:
 
     def take(self, rows: Tensor, is_once: bool = True) -> Table:
         """Return some rows; `is_once` says that none is taken twice."""
-        factors = [Factor(f.source, f.rows[rows], f.is_once and is_once) for f in self.factors]
         return replace(
             self,
             nodes={name: column[rows] for name, column in self.nodes.items()},
             home=self.home[rows],
-            factors=tuple(factors),
+            factors={number: own[rows] for number, own in self.factors.items()},
+            is_once=self.is_once and is_once,
             sign=None if self.sign is None else self.sign[rows],
             target=None if self.target is None else self.target[rows],
         )
@@ -102,7 +91,8 @@ class Table:
         sign = own.sign
         if others.sign is not None:
             sign = others.sign if sign is None else sign * others.sign
-        return replace(own, factors=own.factors + others.factors, sign=sign)
+        factors = own.factors | others.factors
+        return replace(own, factors=factors, is_once=others.is_once, sign=sign)
 
 
 def table_of(
@@ -363,16 +353,13 @@ def _below(tables: Sequence[Table]) -> Table:
     first = tables[0]
     if len(tables) == 1:
         return first
-    factors = [
-        Factor(parts[0].source, torch.cat([part.rows for part in parts]))
-        for parts in zip(*(table.factors for table in tables), strict=True)
-    ]
+    factors = {n: torch.cat([table.factors[n] for table in tables]) for n in first.factors}
     signs = [table.sign for table in tables if table.sign is not None]
     targets = [table.target for table in tables if table.target is not None]
     return Table(
-        {name: torch.cat([table.nodes[name] for table in tables]) for name in first.nodes},
-        torch.cat([table.home for table in tables]),
-        tuple(factors),
-        torch.cat(signs) if signs else None,
-        torch.cat(targets) if targets else None,
+        nodes={name: torch.cat([table.nodes[name] for table in tables]) for name in first.nodes},
+        home=torch.cat([table.home for table in tables]),
+        factors=factors,
+        sign=torch.cat(signs) if signs else None,
+        target=torch.cat(targets) if targets else None,
     )
