@@ -4,8 +4,12 @@ processes and after a kill; and what does not fit the preparation is refused.
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import shutil
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +19,7 @@ from safetensors.torch import load_file
 
 import incidence as inc
 from incidence.cli import main
-from incidence.data.shards import ShardedExamples
+from incidence.data.shards import ShardedExamples, ShardFolder
 from incidence.errors import IncidenceError
 from incidence.train import resume, train
 from incidence.train.config import Config
@@ -119,6 +123,97 @@ def test_processes_that_are_killed_in_an_epoch_continue_in_it(prepared, tmp_path
     assert two(lambda: resume(tmp_path / "two")) == [0, 0]
     one, both = (torch.tensor(history(tmp_path / name)) for name in ("one", "two"))
     torch.testing.assert_close(one, both, rtol=1e-5, atol=1e-6)
+
+
+def _missing(folder: ShardFolder) -> None:
+    folder.file(2).unlink()
+
+
+def _cut_short(folder: ShardFolder) -> None:
+    folder.file(2).write_bytes(folder.file(2).read_bytes()[:-100])
+
+
+def _changed(folder: ShardFolder) -> None:
+    content = bytearray(folder.file(2).read_bytes())
+    content[len(content) // 2] ^= 1
+    folder.file(2).write_bytes(content)
+
+
+def _of_another_format(folder: ShardFolder) -> None:
+    manifest = folder.path / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"format": ', '"format": 1'))
+
+
+def _of_another_version(folder: ShardFolder) -> None:
+    receipt = folder.file(2).with_suffix(".json")
+    values = json.loads(receipt.read_text())
+    receipt.write_text(json.dumps({**values, "manifest": "of another version"}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "match"),
+    [
+        (_missing, "shard 2 of 3 in .* is missing"),
+        (_cut_short, "is damaged: it has .* bytes"),
+        (_changed, "is damaged: its checksum"),
+        (_of_another_format, "has format 12, and this version of the library reads format 2"),
+        (_of_another_version, "with other options, or by another version"),
+    ],
+)
+def test_all_processes_end_with_a_sentence_for_a_bad_shard(prepared, tmp_path, damage, match):
+    path = shutil.copytree(prepared, tmp_path / "shards")
+    damage(inc.data.load(prepared).examples.folder._replace(path=path))
+    said = tmp_path / "said"
+    said.mkdir()
+
+    def work() -> None:
+        try:
+            train({**OPTIONS, "data": str(path), "out": str(tmp_path / "run")})
+        except IncidenceError as error:
+            (said / os.environ["RANK"]).write_text(str(error))
+            raise
+
+    started = time.monotonic()
+    assert two(work) == [2, 2]
+    assert time.monotonic() - started < 60
+    assert [bool(re.search(match, (said / rank).read_text())) for rank in "01"] == [True, True]
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_shard_that_is_damaged_while_processes_train_ends_all_of_them(
+    prepared, tmp_path, monkeypatch
+):
+    options = {**OPTIONS, "data": str(prepared), "out": str(tmp_path / "run")}
+    gathered, said = ShardedExamples._batch, tmp_path / "said"
+    said.mkdir()
+
+    def damaged(self: ShardedExamples, rows: Any) -> inc.Example:
+        batch = gathered(self, rows)
+        if os.environ["RANK"] == "1" and self._is_training:
+            raise self._shard(1).damage("a disk failed")
+        return batch
+
+    step = Training.training_step
+
+    def training(self: Training, *arguments: Any) -> Any:
+        ShardedExamples._is_training = self.global_step == 2
+        return step(self, *arguments)
+
+    def work() -> None:
+        try:
+            train(options)
+        except IncidenceError as error:
+            (said / os.environ["RANK"]).write_text(str(error))
+            raise
+
+    monkeypatch.setattr(ShardedExamples, "_is_training", False, raising=False)
+    monkeypatch.setattr(ShardedExamples, "_batch", damaged)
+    monkeypatch.setattr(Training, "training_step", training)
+    started = time.monotonic()
+    assert two(work) == [2, 2]
+    assert time.monotonic() - started < 60
+    assert "lost the others: one of them has ended. Continue with" in (said / "0").read_text()
+    assert "is damaged: a disk failed. Delete it, and prepare" in (said / "1").read_text()
 
 
 def test_processes_write_shards_side_by_side_in_any_order(numbers, prepared, tmp_path, capsys):
