@@ -14,6 +14,7 @@ from incidence.lazy import front_door
 if TYPE_CHECKING:
     from incidence.train.config import Config
     from incidence.train.cross_validation import CrossValidation, cross_validate
+    from incidence.train.dask_shards import prepare_with_dask
     from incidence.train.evaluate import evaluate_run
     from incidence.train.model import ExportedModel, Model, load
     from incidence.train.prediction import Predictions, predict
@@ -33,13 +34,14 @@ _HOMES = {
     "evaluate_run": "incidence.train.evaluate",
     "load": "incidence.train.model",
     "predict": "incidence.train.prediction",
+    "prepare_with_dask": "incidence.train.dask_shards",
     "resume": "incidence.train.run",
     "train": "incidence.train.run",
 }
 
 __all__ = ["Config", "CrossValidation", "ExportedModel", "Interrupted", "Model", "Predictions"]
-__all__ += ["Run", "RunFolder", "cross_validate", "evaluate_run", "load", "predict", "resume"]
-__all__ += ["train"]
+__all__ += ["Run", "RunFolder", "cross_validate", "evaluate_run", "load", "predict"]
+__all__ += ["prepare_with_dask", "resume", "train"]
 
 __getattr__, __dir__ = front_door(
     __name__, _HOMES, partial(need, purpose="training", extra="train")
