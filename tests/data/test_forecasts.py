@@ -287,14 +287,18 @@ def test_a_model_predicts_for_new_rows_of_entities_and_times(shop, tmp_path):
     inc.train.train(options, data)
     write(tmp_path, "new", "customer_id,when", [(1, DAYS[60]), (77, DAYS[60])])
     model = inc.load(tmp_path / "run")
-    found = model.predict(tmp_path / "new.csv")
     path = tmp_path / "new.csv"
+    with pytest.warns(UserWarning, match=r"1 of `customer_id` are no rows of .*`customers` \(77\)"):
+        found = model.predict(path)
     assert found.names == [f"{path} 1 {DAYS[60]}", f"{path} 77 {DAYS[60]}"]
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"customer_id": [1], "when": [DAYS[60]]}, index=["x"])
     table = model.predict(frame).to_frame()
     assert table.index.tolist() == ["x"]
     torch.testing.assert_close(model.predict(frame).values, found.values[:1])
+    unknown = pandas.DataFrame({"customer_id": ["c1", "c2"], "when": [DAYS[60]] * 2})
+    with pytest.raises(IncidenceError, match="no `customer_id` is a row of the table `customers`"):
+        model.predict(unknown)
     (shop / "shop").rename(shop / "moved")
     with pytest.raises(IncidenceError, match="is not there: predictions read the latest rows"):
         model.predict(frame)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pandas as pd
 import pytest
 import torch
 
@@ -272,6 +273,73 @@ def test_a_model_predicts_hyperedges_of_a_new_file_by_name(folder, tmp_path):
     assert found.nodes == list(SETS)
     expected = torch.ones(4)
     torch.testing.assert_close(torch.tensor(found.rows).sum(1), expected)
+
+
+@pytest.fixture(scope="module")
+def labels_run(tmp_path_factory):
+    """A model of labels of nodes, whose nodes have a column."""
+    path = tmp_path_factory.mktemp("labels")
+    (path / "sets.txt").write_text("a b c\nc d\nb e\n")
+    rows = [("a", 1, "red"), ("b", 2, "blue"), ("c", 3, "red"), ("d", 4, "blue"), ("e", 5, "red")]
+    csv(path / "nodes.csv", "id,size,label", rows)
+    csv(path / "incidences.csv", "node,hyperedge", [*zip("abccdbe", "xxxyyzz", strict=True)])
+    data = inc.data.load(path / "sets.txt", "label", nodes=path / "nodes.csv")
+    inc.train.train({"epochs": 1, "hidden": 4, "depth": 1, "out": str(path / "run")}, data)
+    return path
+
+
+def rows_of(predictions):
+    [found] = predictions
+    return dict(zip(found.nodes, found.rows, strict=True))
+
+
+def test_tables_lines_folders_and_frames_of_hypergraphs_are_predicted(labels_run):
+    model, nodes = inc.load(labels_run / "run"), labels_run / "nodes.csv"
+    expected = rows_of(model.predict(labels_run / "incidences.csv", nodes=nodes))
+    assert set(expected) == set("abcde")
+    frames = {name: pd.read_csv(labels_run / f"{name}.csv") for name in ("incidences", "nodes")}
+    others = [
+        model.predict(labels_run / "sets.txt", nodes=nodes),
+        model.predict(labels_run / "sets.txt", nodes=frames["nodes"]),
+        model.predict(labels_run),
+        model.predict(frames),
+        model.predict(frames["incidences"], nodes=frames["nodes"]),
+    ]
+    assert all(rows_of(one) == expected for one in others)
+    assert frames["nodes"].set_index("id").label.to_dict() == dict(
+        zip(others[0][0].nodes, others[0][0].columns["label"], strict=True)
+    )
+
+
+def test_a_hypergraph_without_the_columns_of_the_model_is_refused(labels_run):
+    model = inc.load(labels_run / "run")
+    message = r"columns `size` is missing, which the model reads.*or `nodes='nodes\.csv'`"
+    with pytest.raises(IncidenceError, match=message):
+        model.predict(labels_run / "incidences.csv")
+    with pytest.raises(IncidenceError, match="a column `node` and a column `hyperedge`"):
+        model.predict(labels_run / "nodes.csv")
+
+
+def test_a_table_of_many_new_hypergraphs_is_predicted(tmp_path):
+    rows = [(f"g{k}", node, "x") for k in range(8) for node in "abcd"[: 2 + k % 2]]
+    csv(tmp_path / "incidences.csv", "hypergraph,node,hyperedge", rows)
+    csv(tmp_path / "kinds.csv", "hypergraph,label", [(f"g{k}", "ab"[k % 2]) for k in range(8)])
+    data = inc.data.load(tmp_path / "incidences.csv", "label", tables=tmp_path / "kinds.csv")
+    inc.train.train({"epochs": 1, "hidden": 4, "depth": 1, "out": str(tmp_path / "run")}, data)
+    found = inc.load(tmp_path / "run").predict(pd.read_csv(tmp_path / "incidences.csv"))
+    assert found.names == [f"g{k}" for k in range(8)]
+    torch.testing.assert_close(found.values[0], found.values[2])
+    assert not torch.allclose(found.values[0], found.values[1])
+
+
+def test_several_tables_of_incidences_need_a_usual_name(tmp_path):
+    tables = {
+        name: TextTable(name, {"node": ["a"], "hyperedge": ["x"]}, ["line 2"]) for name in "pq"
+    }
+    with pytest.raises(IncidenceError, match="the tables p, q have columns of nodes and hyper"):
+        find_hypergraph(tables)
+    named = {**tables, "incidences": tables["q"]}
+    assert find_hypergraph(named).incidences.source == "q"
 
 
 @pytest.mark.parametrize("file", ["inc.csv", "h.hif.json"])

@@ -631,8 +631,10 @@ def test_a_tensor_by_a_name_that_is_nearly_right_is_answered_with_the_right_one(
         IncidenceError, match=r"the model 'rings' reads no tensor `rings`: did you mean `ring`\?"
     ):
         make("rings", {"i": 2, "{i j}": 1, "rings": 4})
-    with pytest.raises(PatternError, match="is not a letter"):
-        make("rings", {"nonsense": 4})
+    with pytest.raises(PatternError, match="never closed"):
+        make("rings", {"(a b c d e": 4})
+    with pytest.raises(IncidenceError, match=r"reads no tensor `ring`: it reads i, \{i j\}"):
+        make("mesh", {"i": 4, "{i j}": 2, "ring": 1})
 
 
 def test_settings_of_keywords_and_of_an_object_make_the_same_network():

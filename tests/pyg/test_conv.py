@@ -314,11 +314,15 @@ PAIRS = T([[0], [1]])
         ),
         (
             lambda: IncidenceConv(1, 1)(torch.ones(2, 1), PAIRS, torch.ones(1, 3)),
-            r"made for no edge_attr \(edge_dim=None\); got \[1, 3\]",
+            r"made for no edge_attr \(edge_dim=None\); got \[1, 3\]. Make it with edge_dim=3",
+        ),
+        (
+            lambda: IncidenceConv(1, 1)(torch.ones(2, 1), PAIRS, T([0, 0])),
+            r"for no edge_attr .*; got \[2\]. Graphs of nodes are batch=data.batch",
         ),
         (
             lambda: IncidenceConv(1, 1, edge_dim=3)(torch.ones(2, 1), PAIRS),
-            "made for edge_attr with 3 channels; got none",
+            "made for edge_attr with 3 channels; got none. Pass data.edge_attr",
         ),
         (
             lambda: IncidenceConv(1, 1)((torch.ones(2, 1), torch.ones(2, 1)), PAIRS),

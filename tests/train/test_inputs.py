@@ -129,6 +129,20 @@ def test_columns_that_are_features_stand_beside_predictions_unless_there_are_man
     ]
 
 
+def test_predictions_for_frames_of_a_graph_have_the_index_of_its_nodes(run, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    new = tables(tmp_path / "new", 11, first=100)
+    edges, nodes = (pandas.read_csv(new / f"{name}.csv") for name in ("edges", "nodes"))
+    nodes.index = pandas.Index(range(50, 61), name="key")
+    model = inc.load(run)
+    expected = model.predict(new).to_frame()
+    for found in (model.predict({"edges": edges, "nodes": nodes}), model.predict(edges, nodes)):
+        table = found.to_frame()
+        assert table.index.equals(nodes.index)
+        assert table.reset_index(drop=True).equals(expected)
+        assert found[:1].to_frame().index.equals(nodes.index)
+
+
 def test_the_graph_of_the_run_gets_the_predictions_of_the_run(run):
     known = [float(row["p(x)"]) for row in rows((run / "predictions.csv").read_text())]
     by_name = {

@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -694,3 +695,52 @@ def test_missing_classes_of_a_frame_are_no_class():
     assert table["predicted"].iloc[0] == "yes"
     assert table.loc["b", ["predicted", "p(no)", "p(yes)"]].isna().all()
     assert table.loc["b", "reason"] == "the row b is broken"
+
+
+def test_predictions_for_smiles_have_all_of_their_rows(runs):
+    pandas = pytest.importorskip("pandas")
+    model, smiles = inc.load(runs["molecule"]), ["CCO", "xx(", "CO"]
+    series = pandas.Series(smiles, index=[5, 6, 9], name="structure")
+    for what, index in ((smiles, [0, 1, 2]), (series, [5, 6, 9]), (np.array(smiles), [0, 1, 2])):
+        table = model.predict(what).to_frame()
+        assert table.index.tolist() == index
+        assert table["smiles"].tolist() == smiles
+        assert table["predicted value"].isna().tolist() == [False, True, False]
+        assert "cannot read the SMILES 'xx('" in table["reason"].iloc[1]
+
+
+def test_a_missing_file_among_smiles_is_no_molecule(runs):
+    found = inc.load(runs["molecule"]).predict(["CCO", "missing.sdf"])
+    assert "there is no file missing.sdf" in str(found.passed_over[0])
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".feather", ".tsv", ".json", ".csv"])
+def test_predictions_are_written_in_the_format_of_the_suffix(suffix, runs, tmp_path, capsys):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    out = tmp_path / f"found{suffix}"
+    assert main(["predict", str(runs["molecule"]), "CCO", "CC", "--out", str(out)]) == 0
+    readers = {
+        ".parquet": pandas.read_parquet,
+        ".feather": pandas.read_feather,
+        ".tsv": lambda path: pandas.read_csv(path, sep="\t"),
+        ".json": lambda path: pandas.DataFrame(json.loads(path.read_text())["predictions"]),
+        ".csv": pandas.read_csv,
+    }
+    found = readers[suffix](out)
+    model = inc.load(runs["molecule"])
+    expected = model.predict(["CCO", "CC"])
+    assert found["name"].tolist() == ["CCO", "CC"]
+    assert found["predicted value"].tolist() == pytest.approx(expected.values[:, 0].tolist())
+    expected.save(tmp_path / f"again{suffix}")
+    assert readers[suffix](tmp_path / f"again{suffix}").equals(found)
+
+
+def test_predictions_are_not_written_under_a_name_of_another_format(runs, tmp_path, capsys):
+    out = tmp_path / "found.xlsx"
+    assert main(["predict", str(runs["molecule"]), "CCO", "--out", str(out)]) == 2
+    message = "predictions are written as .csv, .txt, .tsv, .json, .parquet"
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+    with pytest.raises(IncidenceError, match="predictions are written as"):
+        inc.load(runs["molecule"]).predict(["CCO"]).save(out)

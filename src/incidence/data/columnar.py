@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ from incidence.errors import IncidenceError, need
 from incidence.files import regular_file
 from incidence.limits import assert_size
 
-__all__ = ["COLUMNAR", "is_columnar", "read_columnar"]
+__all__ = ["COLUMNAR", "columnar_bytes", "is_columnar", "read_columnar"]
 
 COLUMNAR = (".parquet", ".pq", ".arrow", ".feather")
 """The suffixes of files with columns of values."""
@@ -45,6 +47,22 @@ def read_columnar(path: Path) -> dict[str, list[Any]]:
         f"{path}: the column `{nested[0]}` has lists or structs, and a cell is one value. Leave it"
         " out, or make a column of each value."
     )
+
+
+def columnar_bytes(columns: Mapping[str, Sequence[Any]], suffix: str) -> bytes:
+    """Return the content of a Parquet or Arrow file with some columns.
+
+    Args:
+        columns: The values of every column.
+        suffix: The suffix of the file, which says the format.
+    """
+    arrow = need("pyarrow", "writing Parquet and Arrow files", "parquet")
+    table, buffer = arrow.table(dict(columns)), io.BytesIO()
+    if suffix in (".parquet", ".pq"):
+        need("pyarrow.parquet", "writing Parquet files", "parquet").write_table(table, buffer)
+    else:
+        need("pyarrow.feather", "writing Arrow files", "parquet").write_feather(table, buffer)
+    return buffer.getvalue()
 
 
 def _parquet(path: Path) -> Any:

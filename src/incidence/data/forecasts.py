@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from incidence.data.dates import as_days, as_times
 from incidence.data.entity_history import LATEST, EntityHistory
 from incidence.data.row_encoding import Encoding
 from incidence.data.splitting import split_by_time, splits_of
-from incidence.data.tables import TextTable, read_table
+from incidence.data.tables import TextTable, listed, read_table
 from incidence.data.task_tables import TaskColumns, task_columns, task_table
 from incidence.errors import IncidenceError
 
@@ -25,6 +26,7 @@ __all__ = ["READER", "from_database", "read_queries", "records_of_queries"]
 
 READER = "database"
 _TOGETHER = 256  # examples that are made at once
+_MOST_SHOWN = 3  # unknown entities in a warning
 _OPTIONS = ("task_table", "keys", "times", "until", "latest")
 
 
@@ -124,11 +126,34 @@ def _records(table: TextTable, columns: TaskColumns, history: EntityHistory) -> 
     if missing is not None:
         raise IncidenceError(f"{table.source}, {table.places[missing]}: the time is missing.")
     entities = table[columns.entity]
+    _warn_of_unknown(table, columns, history.sorts[columns.sort].number)
     for start in range(0, len(times), _TOGETHER):
         some = slice(start, start + _TOGETHER)
         found = history.examples(columns.sort, entities[some], times[some])
         for row, example in enumerate(found, start):
             yield Record(_name(table, columns, row), example, None, table.row(row), row=row)
+
+
+def _warn_of_unknown(table: TextTable, columns: TaskColumns, known: Container[str]) -> None:
+    """Warn of entities that the database does not have; they have no history.
+
+    Raises:
+        IncidenceError: It has none of them.
+    """
+    unknown = [text for text in dict.fromkeys(table[columns.entity]) if text not in known]
+    if not unknown:
+        return
+    if len(unknown) == len(set(table[columns.entity])):
+        raise IncidenceError(
+            f"{table.source}: no `{columns.entity}` is a row of the table `{columns.sort}`; the"
+            f" first is {unknown[0]!r}. See how both write their keys."
+        )
+    some = listed(unknown[:_MOST_SHOWN]) + (", ..." if len(unknown) > _MOST_SHOWN else "")
+    warnings.warn(
+        f"{table.source}: {len(unknown):,} of `{columns.entity}` are no rows of the table"
+        f" `{columns.sort}` ({some}): nothing is known about them.",
+        stacklevel=2,
+    )
 
 
 def read_queries(path: Path, errors: list[IncidenceError], **options: Any) -> Iterator[Record]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from incidence.data.columns import PARTS, find_column
 from incidence.data.node_tables import IDS
-from incidence.data.tables import TextTable, open_text, without_comment
+from incidence.data.tables import TextTable, listed, open_text, without_comment
 from incidence.errors import IncidenceError
 from incidence.geometry.convert.hif import read_hif_tables
 
@@ -40,6 +40,8 @@ _TABLES = {
     "wholes": ("hypergraphs", "hypergraph", "graphs", "labels", "targets"),
 }
 """What people call further tables."""
+_INCIDENCES = ("incidences", "incidence", "memberships", "membership", "members", "hypergraph")
+"""What people call the table of incidences."""
 
 
 @dataclass(frozen=True)
@@ -111,24 +113,50 @@ def find_hypergraph(tables: Mapping[str, TextTable]) -> HypergraphTables | None:
     """Return the tables of a hypergraph among tables by name, or None.
 
     One of them has incidences: a column such as `hyperedge`, and one such as `node`.
+
+    Raises:
+        IncidenceError: Several tables have incidences, and none is called `incidences`.
     """
-    for name, table in tables.items():
-        edge = find_column(table, EDGE_NAMES) if table.has_names else None
-        node = find_column(table, NODE_NAMES) if table.has_names else None
-        if edge is None or node is None or name.lower() in (*_TABLES["nodes"], *_TABLES["edges"]):
-            continue
-        others = {key.lower(): one for key, one in tables.items() if one is not table}
-        further = {
-            kind: next((others[key] for key in names if key in others), None)
-            for kind, names in _TABLES.items()
-        }
-        whole = find_column(table, WHOLE_NAMES) or ""
-        if not whole and further["wholes"] is not None:
-            further["wholes"] = None
-        return HypergraphTables(
-            table, node, edge, whole, further["nodes"], further["edges"], further["wholes"]
+    found = {name: columns for name, table in tables.items() if (columns := _pair(name, table))}
+    if not found:
+        return None
+    usual = [name for name in found if name.lower() in _INCIDENCES]
+    if len(found) > 1 and len(usual) != 1:
+        raise IncidenceError(
+            f"the tables {listed(found)} have columns of nodes and hyperedges, and a"
+            " hypergraph has one such table: call it `incidences`, or give its path alone."
         )
-    return None
+    name = usual[0] if usual else next(iter(found))
+    table, (node, edge) = tables[name], found[name]
+    others = {key.lower(): one for key, one in tables.items() if one is not table}
+    whole = find_column(table, WHOLE_NAMES) or ""
+    keys = {"nodes": node, "edges": edge, "wholes": whole}
+    further = {kind: _further(others, kind, key) for kind, key in keys.items() if key}
+    return HypergraphTables(
+        table, node, edge, whole, further["nodes"], further["edges"], further.get("wholes")
+    )
+
+
+def _further(tables: Mapping[str, TextTable], kind: str, key: str) -> TextTable | None:
+    """Return the table of nodes, hyperedges or wholes: by its name, else by the column of keys."""
+    named = next((tables[name] for name in _TABLES[kind] if name in tables), None)
+    if named is not None:
+        return named
+    others = {name for names in _TABLES.values() for name in names}
+    by_key = [
+        table
+        for name, table in tables.items()
+        if name not in others and key in table.columns and _pair(name, table) is None
+    ]
+    return by_key[0] if len(by_key) == 1 else None
+
+
+def _pair(name: str, table: TextTable) -> tuple[str, str] | None:
+    """Return the columns of nodes and of hyperedges, if a table has incidences."""
+    if not table.has_names or name.lower() in (*_TABLES["nodes"], *_TABLES["edges"]):
+        return None
+    node, edge = find_column(table, NODE_NAMES), find_column(table, EDGE_NAMES)
+    return None if node is None or edge is None else (node, edge)
 
 
 def lines_as_table(path: Path) -> TextTable:

@@ -44,6 +44,7 @@ __all__ = [
     "from_hypergraph_tables",
     "options_for_files",
     "read_hypergraphs",
+    "records_of_hypergraphs",
 ]
 
 READER = "hypergraph"
@@ -162,15 +163,11 @@ def _from_many(tables: HypergraphTables, request: DataRequest) -> DataSet:
     key = key_of(wholes, WHOLE_NAMES)
     names = choose_targets(wholes, request.targets, [key])
     task, targets = read_targets(wholes.source, {n: wholes[n] for n in names}, request.task)
-    rows_of: dict[str, list[int]] = {}
-    for row, name in enumerate(tables.incidences[tables.whole]):
-        rows_of.setdefault(name, []).append(row)
+    rows_of = _rows_of_each(tables)
     records, rows = [], []
     for row, name in enumerate(wholes[key]):
         if name in rows_of:
-            part = replace(
-                tables, incidences=tables.incidences.only(rows_of[name]), nodes=None, edges=None
-            )
+            part = _one_of_many(tables, rows_of[name])
             # The tensor is the same for all, or the examples could not make a batch.
             found = hypergraph_of(part, pattern=FACES)
             properties = {k: v for k, v in wholes.row(row).items() if k not in names}
@@ -272,7 +269,63 @@ def read_hypergraphs(
         tables = hif_tables(path)
     else:
         tables = HypergraphTables(lines_as_table(path), "node", "hyperedge")
+    yield _record(tables, path.name, columns, pattern, errors)
+
+
+def records_of_hypergraphs(
+    tables: HypergraphTables, options: Mapping[str, Any], errors: list[IncidenceError], name: str
+) -> Iterator[Record]:
+    """Yield the hypergraph of tables, or each of many.
+
+    Args:
+        tables: The tables.
+        options: The options of `read_hypergraphs`.
+        errors: Collects why rows are skipped.
+        name: What a single hypergraph is called.
+    """
+    columns, pattern = options.get("columns"), options.get("pattern")
+    if not tables.whole:
+        yield _record(tables, name, columns, pattern, errors)
+        return
+    about = {} if tables.wholes is None else _rows_by_name(tables.wholes)
+    for whole, rows in _rows_of_each(tables).items():
+        record = _record(_one_of_many(tables, rows), whole, columns, pattern, errors)
+        yield record._replace(properties=about.get(whole, {}))
+
+
+def _rows_of_each(tables: HypergraphTables) -> dict[str, list[int]]:
+    """Return the rows of incidences of each of many hypergraphs, by name."""
+    rows_of: dict[str, list[int]] = {}
+    for row, name in enumerate(tables.incidences[tables.whole]):
+        rows_of.setdefault(name, []).append(row)
+    return rows_of
+
+
+def _one_of_many(tables: HypergraphTables, rows: Sequence[int]) -> HypergraphTables:
+    incidences = tables.incidences.only(rows)
+    return replace(tables, incidences=incidences, whole="", nodes=None, edges=None)
+
+
+def _rows_by_name(table: TextTable) -> dict[str, dict[str, str]]:
+    """Return the other cells of every row by the name of its hypergraph."""
+    key = key_of(table, WHOLE_NAMES)
+    return {
+        name: {column: text for column, text in table.row(k).items() if column != key}
+        for k, name in enumerate(table[key])
+    }
+
+
+def _record(
+    tables: HypergraphTables,
+    name: str,
+    columns: Mapping[str, Any] | None,
+    pattern: str | None,
+    errors: list[IncidenceError],
+) -> Record:
+    """Return the record of one hypergraph, with features as they are known."""
     known = GraphColumns([], []) if columns is None else GraphColumns.from_plain(columns)
+    _assert_has(tables.nodes, known.nodes, f"{name}: a table of nodes with", "nodes")
+    _assert_has(tables.edges, known.edges, f"{name}: a table of hyperedges with", "hyperedges")
     tables = replace(
         tables,
         nodes=_with_columns(tables.nodes, known.nodes),
@@ -283,7 +336,21 @@ def read_hypergraphs(
     # names go through all sorts, in their order
     names = [*found.edges, *found.nodes] if found.pattern == PAIRS else found.nodes
     texts = _texts_of_nodes(tables.nodes, found.nodes)
-    yield Record(path.name, found.example, tuple(names), tables.properties, texts)
+    return Record(name, found.example, tuple(names), tables.properties, texts)
+
+
+def _assert_has(table: TextTable | None, columns: Sequence[Column], what: str, called: str) -> None:
+    """Refuse data without a table whose columns are features.
+
+    Degrees would stand in their place.
+    """
+    if columns and table is None:
+        names = ", ".join(f"`{column.name}`" for column in columns)
+        raise IncidenceError(
+            f"{what} the columns {names} is missing, which the model reads. Give a folder with"
+            f" incidences.csv and {called}.csv"
+            + (", or `--nodes nodes.csv`." if called == "nodes" else ".")
+        )
 
 
 def _with_columns(table: TextTable | None, columns: Sequence[Column]) -> TextTable | None:

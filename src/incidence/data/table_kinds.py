@@ -35,6 +35,7 @@ __all__ = [
     "from_frames",
     "from_tables",
     "graph_tables",
+    "hypergraph_tables",
     "read_any",
     "read_rows",
     "tables_of",
@@ -96,7 +97,9 @@ def from_tables(tables: Mapping[str, TextTable], request: DataRequest) -> DataSe
         IncidenceError: It is not clear what they have; the message says what was looked for.
     """
     options = request.options
-    hypergraph = _hypergraph_tables(tables, options)
+    hypergraph = None
+    if "keys" not in options:
+        hypergraph = hypergraph_tables(tables, options.get("nodes"), options.get("tables"))
     if hypergraph is not None:
         return from_hypergraph_tables(hypergraph, request)
     graph = graph_tables(tables, options.get("nodes"))
@@ -115,15 +118,21 @@ def from_tables(tables: Mapping[str, TextTable], request: DataRequest) -> DataSe
     return from_rating_tables(ratings, others, request)
 
 
-def _hypergraph_tables(
-    tables: Mapping[str, TextTable], options: Mapping[str, Any]
+def hypergraph_tables(
+    tables: Mapping[str, TextTable], nodes: Any = None, others: Any = None
 ) -> HypergraphTables | None:
-    """Return the tables of a hypergraph, if one of them has incidences."""
-    if "keys" in options or find_hypergraph(tables) is None:
+    """Return the tables of a hypergraph, if one of them has incidences.
+
+    Args:
+        tables: The tables by name.
+        nodes: A table of nodes that was given beside them.
+        others: Other tables that were given beside them.
+    """
+    if find_hypergraph(tables) is None:
         return None
-    of_nodes = next(iter(beside(options.get("nodes"), "nodes").values()), None)
+    of_nodes = next(iter(beside(nodes, "nodes").values()), None)
     given = {} if of_nodes is None else {"nodes": of_nodes}
-    return find_hypergraph({**tables, **given, **beside(options.get("tables"), "tables")})
+    return find_hypergraph({**tables, **given, **beside(others, "tables")})
 
 
 class GraphTables(NamedTuple):

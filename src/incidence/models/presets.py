@@ -419,11 +419,10 @@ def _pattern(key: str, model: str, known: Sequence[str]) -> Pattern:
         return Pattern(key)
     except PatternError as error:
         close = get_close_matches(key, known, n=1)
-        if not close:
+        if not close and not key.isidentifier():
             raise
-        raise IncidenceError(
-            f"the model {model!r} reads no tensor `{key}`: did you mean `{close[0]}`?"
-        ) from error
+        there = f"did you mean `{close[0]}`?" if close else f"it reads {', '.join(known)}."
+        raise IncidenceError(f"the model {model!r} reads no tensor `{key}`: {there}") from error
 
 
 def _side(patterns: Sequence[Pattern]) -> str:

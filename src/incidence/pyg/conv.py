@@ -183,8 +183,14 @@ class IncidenceConv(nn.Module):
             wanted = "no edge_attr (edge_dim=None)"
             if self.edge_dim is not None:
                 wanted = f"edge_attr with {self.edge_dim} channels"
-            got = "none" if edge_attr is None else list(edge_attr.shape)
-            raise IncidenceError(f"this layer was made for {wanted}; got {got}.")
+            if edge_attr is None:
+                got, hint = "none", "Pass data.edge_attr, or make the layer without edge_dim."
+            elif edge_attr.ndim == 1 and not edge_attr.is_floating_point():
+                got, hint = str(list(edge_attr.shape)), "Graphs of nodes are batch=data.batch."
+            else:
+                got = str(list(edge_attr.shape))
+                hint = f"Make it with edge_dim={edge_attr.shape[-1] if edge_attr.ndim > 1 else 1}."
+            raise IncidenceError(f"this layer was made for {wanted}; got {got}. {hint}")
         return edge_attr[:, None] if edge_attr is not None and edge_attr.ndim == 1 else edge_attr
 
     def extra_repr(self) -> str:

@@ -491,8 +491,17 @@ def _predict(arguments: argparse.Namespace) -> str:
             f" {Path(arguments.out) / 'predicted.csv'}."
         )
     with loading("prediction"):
-        from incidence.train.prediction import as_json, predict, table, write_mesh
+        from incidence.train.prediction import (
+            as_json,
+            assert_writable,
+            content_for,
+            predict,
+            table,
+            write_mesh,
+        )
         from incidence.train.run_folder import write
+    if arguments.out is not None and not arguments.json:
+        assert_writable(Path(arguments.out))
     errors: list[IncidenceError] = []
     task, predictions = predict(
         Path(arguments.run_folder),
@@ -513,12 +522,16 @@ def _predict(arguments: argparse.Namespace) -> str:
         write_mesh(Path(arguments.run_folder), arguments.files, predictions, Path(arguments.out))
         print(f"the coloured mesh is in {arguments.out}", file=sys.stderr)
         return ""
-    text = table(task, predictions)
-    if arguments.json:
-        text = as_json(task, predictions, errors)
     if arguments.out is None:
+        text = table(task, predictions)
+        if arguments.json:
+            text = as_json(task, predictions, errors)
         return text.rstrip("\n")
-    write(Path(arguments.out), text)
+    out = Path(arguments.out)
+    if arguments.json:
+        write(out, as_json(task, predictions, errors))
+    else:
+        write(out, content_for(out, task, predictions, errors))
     count = sum(len(one.rows) for one in predictions)
     print(f"{count:,} prediction{'s' * (count != 1)} in {arguments.out}", file=sys.stderr)
     return ""

@@ -27,13 +27,22 @@ from incidence.data.default_features import PLAN, with_planned
 from incidence.data.files import TARGETS
 from incidence.data.forecasts import READER as DATABASE
 from incidence.data.forecasts import records_of_queries
+from incidence.data.hypergraph_tables import lines_as_table
+from incidence.data.hypergraphs import READER as HYPERGRAPHS
+from incidence.data.hypergraphs import records_of_hypergraphs
 from incidence.data.lifts import lift_all
 from incidence.data.molecule_files import are_smiles, find_smiles, read_smiles
 from incidence.data.node_tables import READER as GRAPH_TABLES
 from incidence.data.node_tables import record_of_graph
 from incidence.data.npz_files import has_arrays, read_graph_of_arrays
 from incidence.data.pyg import PREFIX, examples_of_pyg, is_pyg, unpacked
-from incidence.data.table_kinds import graph_tables, read_any, read_rows, tables_of
+from incidence.data.table_kinds import (
+    graph_tables,
+    hypergraph_tables,
+    read_any,
+    read_rows,
+    tables_of,
+)
 from incidence.data.tables import (
     SUFFIXES,
     RowError,
@@ -61,12 +70,15 @@ __all__ = [
     "load_options",
     "queries_of",
     "records_of",
+    "table_of_smiles",
     "with_facts",
     "with_targets_of_model",
 ]
 
+_READS_TABLES = (GRAPH_TABLES, HYPERGRAPHS)
 _ARRAYS = Reader((".npz",), read_graph_of_arrays)
 _SMILES_LINES = (".smi", ".smiles")
+_LINES = (".txt", ".hyperedges")  # a hyperedge on each line
 # what damaged files make libraries raise, beside errors of ours
 _READ_ERRORS = (OSError, EOFError, ValueError, LookupError, ArithmeticError, RuntimeError)
 _UNNAMED = re.compile(r"(target|label)( \d+)?")  # targets that came without names, as those of PyG
@@ -89,7 +101,7 @@ def records_of(what: Any, spec: ModelSpec, errors: _Errors, nodes: Any = None) -
     Raises:
         IncidenceError: It is something else.
     """
-    if nodes is not None and spec.reader != GRAPH_TABLES:
+    if nodes is not None and spec.reader not in _READS_TABLES:
         raise IncidenceError(
             "a table of nodes stands beside a table of edges, and this model was not trained on"
             " such tables: leave out nodes."
@@ -126,21 +138,62 @@ def is_lifted(example: Example, spec: ModelSpec) -> bool:
 
 
 def _unlifted(what: Any, spec: ModelSpec, errors: _Errors, nodes: Any) -> Iterator[Record]:
-    if spec.reader != GRAPH_TABLES:
-        yield from _of_anything(what, spec, errors)
-        return
     items = list(what) if isinstance(what, (list, tuple)) else [what]
-    if not any(map(has_tables, items)):
+    are_tables = [_has_tables(item, spec) for item in items]
+    if not any(are_tables):
         yield from _of_anything(what, spec, errors)
         return
-    for item in items:  # a graph for each folder of tables, table of edges, or data frames
+    # a graph for each folder of tables, table of edges, or data frames
+    for item, is_tables in zip(items, are_tables, strict=True):
         try:
-            if has_tables(item):
+            if is_tables and spec.reader == HYPERGRAPHS:
+                yield from _hypergraphs_of_tables(item, spec, errors, nodes)
+            elif is_tables:
                 yield _graph_of_tables(_tables_in(item), spec, errors, nodes)
             else:
                 yield from _of_anything(item, spec, errors)
         except IncidenceError as error:
             errors.append(error)
+
+
+def _has_tables(what: Any, spec: ModelSpec) -> bool:
+    """Return whether something is tables, for a model that reads some.
+
+    For models of hypergraphs, a file may have lines, and a folder files of other kinds.
+    """
+    if spec.reader not in _READS_TABLES:
+        return False
+    if spec.reader == GRAPH_TABLES or not isinstance(what, (str, PathLike)):
+        return has_tables(what)
+    path = Path(what).expanduser()
+    if path.is_dir():
+        return any(map(is_table, path.iterdir()))
+    return is_table(path) or (_has_lines(path) and path.is_file())
+
+
+def _has_lines(path: Path) -> bool:
+    """Return whether a file has a hyperedge on each line, by its name."""
+    return path.suffix.lower() in _LINES
+
+
+def _hypergraphs_of_tables(
+    what: Any, spec: ModelSpec, errors: _Errors, nodes: Any
+) -> Iterator[Record]:
+    """Yield the hypergraph of tables, or each of many."""
+    path = Path(what) if isinstance(what, (str, PathLike)) else Path()
+    if _has_lines(path):
+        tables: Mapping[str, TextTable] = {path.stem: lines_as_table(path.expanduser())}
+    else:
+        tables = _tables_in(what)
+    found = hypergraph_tables(tables, nodes)
+    if found is None:
+        columns = listed([name for table in tables.values() for name in table.columns])
+        raise IncidenceError(
+            "a hypergraph is a table with a column `node` and a column `hyperedge`, or a HIF file;"
+            f" got {columns}."
+        )
+    name = str(what) if isinstance(what, (str, PathLike)) else found.incidences.source
+    yield from records_of_hypergraphs(found, spec.reader_options, errors, legible(name))
 
 
 def _tables_in(what: Any) -> Mapping[str, TextTable]:
@@ -172,6 +225,8 @@ def _of_anything(what: Any, spec: ModelSpec, errors: _Errors) -> Iterator[Record
         return _of_texts([what], spec, errors)
     if isinstance(what, DataSet):
         return _of_data_set(what)
+    if isinstance(what, TextTable):
+        return _of_table_of_smiles(what, spec, errors)
     if is_frame(what) and spec.reader == DATABASE:
         return records_of_queries(table_of(what), spec.reader_options)
     if is_frame(what):
@@ -238,9 +293,41 @@ def _is_smiles(text: str | PathLike[str]) -> bool:
     return not Path(text).expanduser().exists() and are_smiles([text])
 
 
+def table_of_smiles(what: Any, spec: ModelSpec) -> TextTable | None:
+    """Return a list, array or series of SMILES as a table, if it is one.
+
+    An item that RDKit cannot read is a row as the others are, unless it names a file or data set.
+    """
+    is_series = hasattr(what, "to_list") or type(what).__name__ == "ndarray"
+    if spec.reader != "molecule" or not (isinstance(what, (list, tuple)) or is_series):
+        return None
+    texts = list(what)
+    if not texts or not all(isinstance(text, str) and _may_be_smiles(text) for text in texts):
+        return None
+    names = [str(text) for text in texts]  # of numpy, too
+    labels = getattr(what, "index", None) if is_series else None
+    places = [f"number {number}" for number in range(1, len(names) + 1)]
+    if labels is not None:
+        places = [f"row {label}" for label in labels]
+    return TextTable("the SMILES", {"smiles": names}, places)
+
+
+def _may_be_smiles(text: str) -> bool:
+    if text in DATA_SETS or text.startswith(PREFIX) or "\0" in text:
+        return False
+    path = Path(text)
+    is_file = path.suffix == ".npz" or any(reader.reads(path) for reader in READERS.values())
+    return not is_file and not path.expanduser().exists()
+
+
 def _of_smiles(smiles: list[str], spec: ModelSpec, errors: _Errors) -> Iterator[Record]:
     places = [f"number {number}" for number in range(1, len(smiles) + 1)]
-    table = TextTable("the SMILES", {"smiles": smiles}, places)
+    yield from _of_table_of_smiles(
+        TextTable("the SMILES", {"smiles": smiles}, places), spec, errors
+    )
+
+
+def _of_table_of_smiles(table: TextTable, spec: ModelSpec, errors: _Errors) -> Iterator[Record]:
     options = {key: value for key, value in spec.reader_options.items() if key != "smiles"}
     for record in read_rows(table, spec.reader, options, errors):
         yield record._replace(name=record.properties["smiles"])

@@ -21,7 +21,7 @@ from incidence.train.config import Config
 from incidence.train.evaluate import OF_OWN_DATA, evaluate_other, evaluate_run
 from incidence.train.evaluation import Evaluation
 from incidence.train.export import SUFFIXES, ExportedGraph, load_exported
-from incidence.train.inputs import data_for_model, has_named_columns
+from incidence.train.inputs import data_for_model, has_named_columns, table_of_smiles
 from incidence.train.model_spec import ModelSpec
 from incidence.train.prediction import (
     PREDICT_OPTIONS,
@@ -132,15 +132,19 @@ class Model:
             IncidenceError: There is nothing to predict for.
         """
         errors: list[IncidenceError] = []
+        smiles = None
         if self.spec.is_completion:
             predictions = predict_queries(self.predictor, self.folder, what, errors, known, top)
             task = replace(self.spec.task, at="")
         else:
             assert_no_facts(known)
-            predictions = predict_records(self.predictor, self.spec, what, errors, nodes)
+            smiles = table_of_smiles(what, self.spec)
+            given = what if smiles is None else smiles
+            predictions = predict_records(self.predictor, self.spec, given, errors, nodes)
             task = self.spec.task
         predictions = with_intervals(task, predictions, self.folder, coverage)
-        return as_predictions(task, predictions, errors, what)
+        has_smiles = smiles is not None
+        return as_predictions(task, predictions, errors, what, has_smiles, nodes)
 
     def evaluate(self, data: Any = None, **options: Any) -> Evaluation:
         """Measure the model on every part of its data, or on other data.
@@ -282,8 +286,11 @@ class ExportedModel:
             IncidenceError: There is nothing to predict for.
         """
         errors: list[IncidenceError] = []
-        predictions = predict_records(self.graph, self.spec, what, errors, nodes)
-        return as_predictions(self.spec.task, predictions, errors, what)
+        smiles = table_of_smiles(what, self.spec)
+        given = what if smiles is None else smiles
+        predictions = predict_records(self.graph, self.spec, given, errors, nodes)
+        has_smiles = smiles is not None
+        return as_predictions(self.spec.task, predictions, errors, what, has_smiles, nodes)
 
     def evaluate(self, data: Any = None, **options: Any) -> Evaluation:
         """Raise an error: only the folder of a run knows the parts of its data.

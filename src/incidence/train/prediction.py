@@ -16,9 +16,11 @@ import torch
 from torch import Tensor
 
 from incidence.data import Record, Task
+from incidence.data.columnar import COLUMNAR, columnar_bytes
 from incidence.data.mesh_labels import write_coloured
 from incidence.data.node_tables import READER as GRAPH_TABLES
-from incidence.data.tables import RowError, is_frame, table_of
+from incidence.data.table_kinds import NODE_TABLES
+from incidence.data.tables import RowError, TextTable, is_frame, table_of
 from incidence.errors import IncidenceError, need, only_options
 from incidence.models import Predictor
 from incidence.models.ensemble import Ensemble
@@ -39,6 +41,8 @@ __all__ = [
     "as_json",
     "as_predictions",
     "assert_no_facts",
+    "assert_writable",
+    "content_for",
     "predict",
     "predict_queries",
     "predict_records",
@@ -56,6 +60,7 @@ _TOGETHER = 64  # examples in a batch
 # nodes.
 _TOGETHER_WITH_JOINS = 8
 _MOST_SHOWN = 10
+_AS_CSV = (".csv", ".txt", "")  # suffixes
 
 
 def write_mesh(
@@ -131,10 +136,13 @@ class Predictions(Sequence[Prediction]):
         predictions: Sequence[Prediction],
         passed_over: Sequence[IncidenceError] = (),
         frame: Any = None,
+        nodes: Any = None,
     ) -> None:
         self.task = task
         self._predictions, self.passed_over = list(predictions), list(passed_over)
-        self._frame = frame  # the data frame that was given, if it was one
+        # the data frame that was given, or the list or series of SMILES, if it was one
+        self._frame = frame
+        self._nodes = nodes  # the data frame of the nodes of one graph, if there was one
 
     def __len__(self) -> int:
         return len(self._predictions)
@@ -145,7 +153,8 @@ class Predictions(Sequence[Prediction]):
     def __getitem__(self, item: slice) -> Predictions: ...
     def __getitem__(self, item: int | slice) -> Prediction | Predictions:
         if isinstance(item, slice):
-            return Predictions(self.task, self._predictions[item], self.passed_over, self._frame)
+            some = self._predictions[item]
+            return Predictions(self.task, some, self.passed_over, self._frame, self._nodes)
         return self._predictions[item]
 
     @property
@@ -206,12 +215,16 @@ class Predictions(Sequence[Prediction]):
     def to_frame(self) -> Any:
         """Return the same table as a data frame of pandas.
 
-        If a data frame was given, the result has its index and all of its rows. Where a row could
-        not be used, the prediction is missing, and the column `reason` says why.
+        If a data frame, or a list or series of SMILES was given, the result has its index and all
+        of its rows. For a graph with a data frame of nodes, it has the index of that. Where a row
+        could not be used, the prediction is missing, and the column `reason` says why.
         """
         pandas = need("pandas", "a data frame", "pandas")
         if self._frame is None:
-            return pandas.read_csv(io.StringIO(self.csv()))
+            table_of_nodes = pandas.read_csv(io.StringIO(self.csv()))
+            if len(self) == 1 and _has_nodes(self._nodes, self[0].nodes):
+                table_of_nodes.index = self._nodes.index
+            return table_of_nodes
         reasons = self._reasons()
         every = sorted([*self._predictions, *self._skipped(reasons)], key=_row_of)
         table_of_all = pandas.read_csv(io.StringIO(table(self.task, every)))
@@ -227,15 +240,16 @@ class Predictions(Sequence[Prediction]):
 
     def _skipped(self, rows: Iterable[int]) -> list[Prediction]:
         """Return a prediction of missing values for every row that has none."""
-        texts = table_of(self._frame)
+        texts = _texts_of(self._frame)
         missing = [[math.nan] * self.task.out_channels]
         return [
             Prediction(texts.places[row], missing, [""], texts.row(row), row=row) for row in rows
         ]
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the table to a CSV file, atomically."""
-        write(Path(path), self.csv())
+        """Write the table to a file, atomically: CSV, or TSV, JSON, Parquet or Arrow by suffix."""
+        path = Path(path)
+        write(path, content_for(path, self.task, self._predictions, self.passed_over))
 
     def __repr__(self) -> str:
         """Return the first few as a table."""
@@ -257,10 +271,25 @@ def _row_of(prediction: Prediction) -> int:
     return prediction.row
 
 
-def _labels(frame: Any, rows: Sequence[int]) -> Any:
-    """Return the labels of rows of a data frame; numbers for frames of polars."""
-    index = getattr(frame, "index", None)
-    return rows if index is None else index.take(rows)
+def _has_nodes(frame: Any, nodes: Sequence[str]) -> bool:
+    """Return whether a data frame has a row for each node, in the same order."""
+    if not is_frame(frame) or not hasattr(frame, "index") or len(frame) != len(nodes):
+        return False
+    return any(list(texts) == list(nodes) for texts in table_of(frame).columns.values())
+
+
+def _texts_of(what: Any) -> TextTable:
+    """Return a data frame as a table, or a list or series of SMILES, whose rows they name."""
+    if is_frame(what):
+        return table_of(what)
+    smiles = [str(text) for text in what]
+    return TextTable("the SMILES", {"smiles": smiles}, smiles)
+
+
+def _labels(what: Any, rows: Sequence[int]) -> Any:
+    """Return the labels of rows of a data frame or series; numbers for lists and for polars."""
+    index: Any = getattr(what, "index", None)
+    return index.take(rows) if hasattr(index, "take") else rows
 
 
 @only_options(*PREDICT_OPTIONS)
@@ -377,7 +406,12 @@ class Predicts(Protocol):
 
 
 def as_predictions(
-    task: Task, predictions: Sequence[Prediction], errors: Sequence[IncidenceError], what: Any
+    task: Task,
+    predictions: Sequence[Prediction],
+    errors: Sequence[IncidenceError],
+    what: Any,
+    has_smiles: bool = False,
+    nodes: Any = None,
 ) -> Predictions:
     """Return predictions, if there are any.
 
@@ -385,15 +419,21 @@ def as_predictions(
         task: What is predicted.
         predictions: The predictions.
         errors: Why other examples were skipped.
-        what: What they are for: if it is a data frame, tables have its index.
+        what: What they are for: if it is a data frame, or SMILES, tables have its index.
+
+        has_smiles: Whether it is a list or series of SMILES.
+        nodes: A table of nodes that was given beside it.
 
     Raises:
         IncidenceError: There are none.
     """
     if not predictions:
         raise errors[0] if errors else IncidenceError("there is nothing to predict for.")
-    has_rows = is_frame(what) and all(one.row is not None for one in predictions)
-    return Predictions(task, predictions, errors, what if has_rows else None)
+    has_rows = (is_frame(what) or has_smiles) and all(one.row is not None for one in predictions)
+    frames = what if isinstance(what, Mapping) else {}
+    of_nodes = [one for name, one in frames.items() if str(name).lower() in NODE_TABLES]
+    beside = next((one for one in (nodes, *of_nodes) if is_frame(one)), None)
+    return Predictions(task, predictions, errors, what if has_rows else None, beside)
 
 
 def predict_records(
@@ -496,13 +536,49 @@ def _nodes(record: Record, at: str) -> list[str]:
     ]
 
 
-def table(task: Task, predictions: Sequence[Prediction]) -> str:
+def table(task: Task, predictions: Sequence[Prediction], separator: str = ",") -> str:
     """Return predictions beside the columns of the files, as the text of a CSV file."""
     rows = [
         [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row]
         for row in _rows(task, predictions)
     ]
-    return csv_text(rows)
+    return csv_text(rows, separator)
+
+
+def assert_writable(path: Path) -> None:
+    """Check that the name of a file says a format in which predictions are written.
+
+    Raises:
+        IncidenceError: It says another one.
+    """
+    known = (*_AS_CSV, ".tsv", ".json", *COLUMNAR, ".ply")
+    if path.suffix.lower() not in known:
+        raise IncidenceError(
+            f"predictions are written as {', '.join(filter(None, known))} (a coloured mesh); got"
+            f" {path.name!r}. Choose one of these suffixes."
+        )
+
+
+def content_for(
+    path: Path,
+    task: Task,
+    predictions: Sequence[Prediction],
+    passed_over: Sequence[IncidenceError] = (),
+) -> str | bytes:
+    """Return the table of predictions in the format that the name of a file says.
+
+    Raises:
+        IncidenceError: It says another one.
+    """
+    assert_writable(path)
+    suffix = path.suffix.lower()
+    if suffix == ".json":
+        return as_json(task, predictions, passed_over)
+    if suffix in COLUMNAR:
+        head, *rows = _rows(task, predictions)
+        columns = zip(*rows, strict=True)
+        return columnar_bytes(dict(zip(map(str, head), map(list, columns), strict=True)), suffix)
+    return table(task, predictions, "\t" if suffix == ".tsv" else ",")
 
 
 def as_json(

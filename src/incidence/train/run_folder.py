@@ -302,7 +302,7 @@ def describe_score(metrics: Mapping[str, Any], metric: str) -> str:
     return f"{part} {metric} {values[0]:.4g}, baseline {values[1]:.4g}"
 
 
-def csv_text(rows: Iterable[Sequence[object]]) -> str:
+def csv_text(rows: Iterable[Sequence[object]], separator: str = ",") -> str:
     """Return rows, the names of the columns first, as CSV in which no cell is a formula.
 
     Example:
@@ -311,7 +311,8 @@ def csv_text(rows: Iterable[Sequence[object]]) -> str:
         '=HYPERLINK(A1),-0.5
     """
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([_inert(cell) for cell in row] for row in rows)
+    writer = csv.writer(text, lineterminator="\n", delimiter=separator)
+    writer.writerows([_inert(cell) for cell in row] for row in rows)
     return text.getvalue()
 
 
