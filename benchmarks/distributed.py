@@ -76,12 +76,13 @@ def _started(size: int, options: Namespace) -> list[list[str]]:
 
 def _print_results(size: int, results: Sequence[Sequence[str]]) -> None:
     numbers = [[float(word) for word in words[:-1]] for words in results]
-    counts, assembling, planning, steps, peaks, sent, planned = zip(*numbers, strict=True)
+    counts, assembling, planning, steps, clocks, peaks, sent, planned = zip(*numbers, strict=True)
     hashes = " ".join(sorted({words[-1] for words in results}))
     print(
         f"{size} process{'es' * (size > 1)}: {max(counts):,.0f} edges each,"
         f" assembled in {max(assembling):.1f} s, plan {max(planning):.1f} s,"
-        f" step {max(steps):.2f} s, peak {max(peaks) / 2**30:.2f} GiB each;"
+        f" step {max(steps):.2f} s ({max(clocks):.2f} s of the processor),"
+        f" peak {max(peaks) / 2**30:.2f} GiB each;"
         f" sent {max(sent):,.0f} bytes a step, the plan says {max(planned):,.0f};"
         f" hash of the gradients {hashes}",
         flush=True,
@@ -92,13 +93,19 @@ def _process(rank: int, size: int, store: str, options: Namespace) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size)
     world = as_world(None)
-    sent: list[int] = []  # by this process, after every step; blocks wait for each other in it
+    # the bytes sent and the time of the processor, before and after the steps of every block
+    sent: list[int] = []
+    clock: list[float] = []
+
+    def note() -> None:
+        sent.append(world.sent)
+        clock.append(time.process_time())
 
     torch.manual_seed(0)
     layer = Linear("(i j) -> (i j)", options.channels, options.channels)
 
     def work(own: World) -> list[Any]:
-        return _measured(layer, own, options.entries, lambda: sent.append(world.sent))
+        return _measured(layer, own, options.entries, note)
 
     blocks = options.blocks
     results = run_blocks(work, blocks=blocks) if blocks else [work(world)]
@@ -109,6 +116,7 @@ def _process(rank: int, size: int, store: str, options: Namespace) -> None:
         max(assembling),
         max(planning),
         max(steps),
+        (max(clock) - min(clock)) / _STEPS,
         peak_memory(),
         bytes_of_step,
         sum(planned),

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 
 import incidence as inc
-from incidence.distributed import TorchWorld, rows, split
+from incidence.distributed import TorchWorld, rows, run_blocks, split
 from incidence.distributed.processes import as_world
 from tests.distributed.cases import (
     MAPS,
@@ -102,6 +104,35 @@ def different_data() -> None:
         split(inc.Structure(4, {"{i j}": edges}), timeout=5.0)
     except inc.IncidenceError as error:
         _say(error)
+
+
+def refusals() -> None:
+    """Every process refuses what does not fit, and goes on with the same world."""
+    structure = STRUCTURES["graph"]()
+    rank, size = dist.get_rank(), dist.get_world_size()
+    folder = os.environ["INCIDENCE_FOLDER"]
+
+    def refused(message: str, run: Callable[[], object]) -> None:
+        with pytest.raises(inc.IncidenceError, match=message):
+            run()
+
+    refused("of processes, from 0 to", lambda: split(structure, torch.full((24,), size)))
+    refused("process 1: ", lambda: split(structure, torch.zeros(24 + rank, dtype=torch.long)))
+    refused("parts= must be the same", lambda: split(structure, torch.full((24,), rank)))
+    refused(r"is missing", lambda: inc.distributed.load(folder))
+    refused("number of processes", lambda: run_blocks(lambda world: None, blocks=size - 1))
+    index = {"{i j}": torch.tensor([[0], [9 * rank]])}
+    refused("process 0: ", lambda: inc.distributed.assemble(5, index))
+    version = inc.__version__
+    inc.__version__ = f"{version}+{rank}"
+    refused("different versions of incidence", lambda: split(structure))
+    inc.__version__ = version
+    layer = inc.nn.Linear("i, {i j} -> i", 1, 1)
+    part = split(inc.Structure(1, {"{i j}": torch.zeros(2, 0).long()}))  # the others hold nothing
+    x = {key: torch.ones(part.num_entries(key), 1) for key in ("i", "{i j}")}
+    layer(x, part).sum().backward()
+    inc.distributed.sum_gradients(layer)
+    print("done")
 
 
 def bytes_sent() -> None:

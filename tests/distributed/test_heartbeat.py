@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import incidence as inc
 from incidence.distributed.heartbeat import Heartbeat
 
 
@@ -29,10 +30,12 @@ class Store:
         return self.values[key]
 
 
-def _beats(store: Store, size: int, patience: float = 0.3) -> tuple[list[Heartbeat], list[str]]:
+def _beats(
+    store: Store, size: int, patience: float = 0.3, grace: float = 5.0
+) -> tuple[list[Heartbeat], list[str]]:
     said: list[str] = []
     beats = [
-        Heartbeat(lambda: store, rank, size, said.append, patience=patience, pause=0.02)
+        Heartbeat(lambda: store, rank, size, said.append, patience, pause=0.02, grace=grace)
         for rank in range(size)
     ]
     for beat in beats:
@@ -64,6 +67,51 @@ def test_a_process_that_is_gone_is_named(gone: int) -> None:
     beats[gone].close()
     assert any(f"process {gone} has given no sign of life for 0.3 s" in text for text in said)
     assert all("incidence.train.resume" in text for text in said)
+
+
+def test_a_process_that_has_not_begun_is_waited_for() -> None:
+    store, said = Store(), list[str]()
+    beats = [
+        Heartbeat(lambda: store, rank, 2, said.append, patience=0.3, pause=0.02, start=60)
+        for rank in range(2)
+    ]
+    beats[0].start()
+    time.sleep(0.9)  # it loads torch
+    beats[1].start()
+    time.sleep(0.2)
+    assert said == []
+    for beat in beats:
+        beat.close()
+
+
+def test_a_process_that_never_begins_is_named() -> None:
+    said = list[str]()
+    beat = Heartbeat(Store, 0, 2, said.append, patience=0.1, pause=0.02, start=0.4)
+    beat.start()
+    time.sleep(0.8)
+    beat.close()
+    [sentence] = said
+    assert "process 1 has given no sign of life for 0.4 s" in sentence
+
+
+def test_a_process_that_fails_ends_the_others_with_its_message() -> None:
+    store = Store()
+    beats, said = _beats(store, 2, patience=20, grace=0.2)
+    time.sleep(0.2)
+    beats[1].close(inc.IncidenceError("the disk is full"))
+    time.sleep(0.6)
+    beats[0].close()
+    [sentence] = said
+    assert "process 0 of 2 stops, as process 1 has failed: the disk is full" in sentence
+    assert "incidence.train.resume" in sentence
+
+
+def test_processes_that_fail_together_keep_their_own_messages() -> None:
+    beats, said = _beats(Store(), 2, patience=20, grace=5)
+    time.sleep(0.2)
+    for beat in beats:
+        beat.close(inc.IncidenceError("training has diverged"))
+    assert said == []
 
 
 def test_a_store_out_of_reach_ends_the_process() -> None:

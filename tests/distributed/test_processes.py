@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,11 @@ def test_layers_on_two_processes_are_those_on_one() -> None:
 @pytest.mark.parametrize("size", [2, 3])
 def test_all_layers_on_processes_are_those_on_one(size: int) -> None:
     assert all("done" in text for text in run_processes(size, JOBS + "every_case", timeout=400))
+
+
+def test_what_does_not_fit_is_refused_by_all_processes(tmp_path: Path) -> None:
+    printed = run_processes(3, JOBS + "refusals", INCIDENCE_FOLDER=str(tmp_path))
+    assert all("done" in text for text in printed)
 
 
 @pytest.mark.exhaustive
@@ -74,6 +80,8 @@ def test_different_data_is_an_error_on_all() -> None:
     [
         ("[pair.cc:550] Connection closed by peer [10.91.7.2]:4021", True),
         ("Timed out waiting 3000ms for recv operation to complete", True),
+        ("Failed to recv, got 0 bytes. Connection was likely closed. Did the server crash?", True),
+        ("The client socket has timed out after 5000ms while trying to connect", True),
         ("mat1 and mat2 shapes cannot be multiplied", False),
     ],
 )

@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import incidence as inc
 from incidence.distributed import rows, split, sum_gradients
-from incidence.models.query_head import PairProducts
+from incidence.models import PRESETS
 from incidence.structure.world import World
 from tests.cases import some
 from tests.distributed.cases import STRUCTURES, assert_equal_on_parts, features
 from tests.distributed.thread_world import run_threads
+from tests.models.small import for_preset
+from tests.structure.random_structures import random_structure
 
 
 def _net(text: str, *channels: int, **settings: Any) -> Any:
@@ -103,13 +105,61 @@ def test_training_on_parts_is_training_on_the_whole(size: int) -> None:
     run_threads(size, work)
 
 
-def test_queries_are_refused_on_a_part() -> None:
-    structure = inc.Structure(3, {"{i j}": [[0, 1], [1, 2]], "asked={i j}": [[0], [2]]})
-    head = PairProducts("i", structure.resolve("asked"), 2)
+QUERIES = {
+    "pairs": "i, known={i j}, query={i j}",
+    "sets": "i, known={i ...}, query={i ...}",
+    "sorts": "u:user, m:movie, {u:user v:user}, known=u:user m:movie, query=u:user m:movie",
+}
 
-    def work(world: World) -> None:
-        part = split(structure, world=world)
-        head({"i": torch.ones(part.num_entries("i"), 2)}, part)
 
-    with pytest.raises(inc.IncidenceError, match="queries of entries are not computed on a part"):
-        run_threads(1, work)
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("side", list(QUERIES))
+def test_queries_on_parts_are_those_on_the_whole(side: str, size: int) -> None:
+    texts = [text.strip() for text in QUERIES[side].split(",")]
+    structure = random_structure(7, texts, 0)
+    torch.manual_seed(0)
+    net: Any = inc.models.make(
+        "completion", dict.fromkeys(texts, 2), 2, texts[-1], hidden=4, depth=1, dropout=0.0
+    )
+    for parameter in net.parameters():
+        nn.init.normal_(parameter, std=0.5)  # heads start with zeros
+    xs = features(structure, [structure.resolve(text) for text in texts])
+    net = net.double()
+    run_threads(
+        size, lambda w: assert_equal_on_parts(net, xs, structure, [texts[-1]], w, tolerance=1e-8)
+    )
+
+
+_SMALL: dict[str, Any] = {"hidden": 4, "depth": 1, "heads": 2, "dropout": 0.0}
+REFUSED = {"topology": "around holes needs the whole structure"}
+_AT = {"relational": "u:user"}  # others have outputs at nodes
+# the test of queries has the preset for completion
+_CASES = [(name, size) for name in PRESETS if name != "completion" for size in (2, 4)]
+
+
+def _preset(name: str, at: str) -> tuple[Any, dict[str, Tensor], inc.Structure]:
+    """A network without dropout, features of what it reads, and a structure."""
+    example = for_preset(name)
+    widths = {key: x.shape[1] for key, x in example.features.items()}
+    torch.manual_seed(0)
+    settings = dict.fromkeys(("in_dropout", "head_dropout"), 0.0)
+    channels = inc.models.read_channels(name, widths)
+    net: Any = inc.models.make(name, channels, 2, at, **_SMALL, **settings).double()
+    net.train()
+    xs = {
+        str(p): x.double()
+        for p, x in zip(net.map.inputs, net.select(example.features), strict=True)
+    }
+    return net, xs, example.structure
+
+
+@pytest.mark.parametrize(("name", "size"), some(_CASES, share=2))
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_every_preset_on_parts_is_that_on_the_whole(name: str, size: int, is_whole: bool) -> None:
+    at = "" if is_whole else _AT.get(name, "i")
+    net, xs, structure = _preset(name, at)
+    if name in REFUSED:
+        with pytest.raises(inc.IncidenceError, match=REFUSED[name]):
+            run_threads(size, lambda w: assert_equal_on_parts(net, xs, structure, [at], w, 1e-7))
+        return
+    run_threads(size, lambda w: assert_equal_on_parts(net, xs, structure, [at], w, 1e-7))

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -93,7 +93,16 @@ class Hosts:
     def unplug(self, number: int) -> None:
         _ip("-n", f"{self.name}hub", "link", "set", f"plug{number}", "down")
 
-    def start(self, words: list[str], torchrun: tuple[str, ...] = ()) -> None:
+    def slow_down(self, number: int) -> None:
+        """Limit what a host sends to 2 Mbit a second."""
+        limit = ["root", "tbf", "rate", "2mbit", "burst", "32kbit", "latency", "400ms"]
+        words = ["netns", "exec", self.host(number), "tc", "qdisc", "add", "dev", "eth0", *limit]
+        _ip(*words)
+
+    def start(
+        self, words: list[str], torchrun: tuple[str, ...] = (), last: list[str] | None = None
+    ) -> None:
+        """Start the words on every host; the last one may get others."""
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "eth0"}
         environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
         for number in range(self.count):
@@ -101,9 +110,10 @@ class Hosts:
             command += ["-m", "torch.distributed.run", f"--nnodes={self.count}", *torchrun]
             command += ["--nproc_per_node=1", f"--node_rank={number}"]
             command += ["--master_addr=10.91.7.1", "--master_port=29517"]
+            own = words if last is None or number < self.count - 1 else last
             self.started.append(
                 subprocess.Popen(
-                    [*command, "-m", "incidence", *words],
+                    [*command, "-m", "incidence", *own],
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     text=True,
@@ -199,6 +209,133 @@ def test_a_killed_process_ends_the_others(hosts: Hosts, tmp_path: Path) -> None:
     text = hosts.printed(0, 90)
     assert "incidence train --resume" in text
     assert time.monotonic() - start < 45
+
+
+@pytest.mark.parametrize("hosts", [2], indirect=True)
+def test_a_slow_host_slows_the_run_and_does_not_break_it(hosts: Hosts, tmp_path: Path) -> None:
+    labelled_nodes("{i j}").save(tmp_path / "d.npz")
+    given = {**SMALL, "data": str(tmp_path / "d.npz"), "split_structure": True}
+    given |= {"batch_size": 1, "epochs": 200}
+    train({**given, "out": str(tmp_path / "one")})
+    hosts.slow_down(1)
+    hosts.start(_words({**given, "out": str(tmp_path / "hosts")}))
+    while not (tmp_path / "hosts" / "checkpoints" / "last.ckpt").exists():
+        time.sleep(0.05)
+    [worker] = _children(hosts.started[1].pid)
+    os.kill(worker, signal.SIGSTOP)  # longer than the pauses between signs of life
+    time.sleep(10)
+    os.kill(worker, signal.SIGCONT)
+    for number in range(2):
+        text = hosts.printed(number, 240)
+        assert hosts.started[number].returncode == 0, text
+    one, other = _history(tmp_path / "one"), _history(tmp_path / "hosts")
+    for first, second in zip(one, other, strict=True):
+        assert first == pytest.approx(second, rel=1e-4, abs=1e-6)
+
+
+def _both(hosts: Hosts, timeout: float = 120) -> list[str]:
+    """What the hosts print that fail."""
+    printed = [hosts.printed(number, timeout) for number in range(2)]
+    assert all(process.returncode for process in hosts.started)
+    return printed
+
+
+@pytest.mark.parametrize("hosts", [2], indirect=True)
+@pytest.mark.parametrize("is_split", [True, False])
+def test_hosts_with_other_data_or_options_are_refused(
+    hosts: Hosts, is_split: bool, tmp_path: Path
+) -> None:
+    for name, count in (("one", 20), ("other", 21)):
+        inc.collate(graphs(count)).save(tmp_path / f"{name}.npz")
+        if is_split:
+            example = labelled_nodes("{i j}")
+            example.replace(features={"i": example.features["i"] * count}).save(
+                tmp_path / f"{name}.npz"
+            )
+    given = {**SMALL, "out": str(tmp_path / "run")}
+    given |= {"split_structure": True, "batch_size": 1} if is_split else {}
+    one = _words({**given, "data": str(tmp_path / "one.npz")})
+    hosts.start(one, last=_words({**given, "data": str(tmp_path / "other.npz")}))
+    for text in _both(hosts):
+        assert "the data must be the same on all processes; process 0 differs from 1" in text
+    for process in hosts.started:
+        process.stdout.close()  # type: ignore[union-attr]
+    hosts.started.clear()
+    shutil.rmtree(tmp_path / "run", ignore_errors=True)
+    hosts.start(one, last=[*one, "--hidden", "5"])
+    for text in _both(hosts):
+        assert "the options must be the same on all processes" in text
+
+
+@pytest.mark.parametrize("hosts", [2], indirect=True)
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_host_that_cannot_begin_ends_the_other(
+    hosts: Hosts, failing: int, tmp_path: Path
+) -> None:
+    inc.collate(graphs(20)).save(tmp_path / "d.npz")
+    given = {**SMALL, "out": str(tmp_path / "run")}
+    words = _words({**given, "data": str(tmp_path / "d.npz")})
+    lacking = _words({**given, "data": str(tmp_path / "no.npz")})
+    hosts.start(*(words, (), lacking) if failing else (lacking, (), words))
+    printed = _both(hosts)
+    assert "no.npz" in printed[failing]
+    waiting = printed[1 - failing]
+    stops = f"process {1 - failing} of 2 stops"
+    # the first machine takes the store with it, if it ends before the other one looks
+    assert f"{stops}, as process {failing} has failed: " in waiting or (
+        failing == 0 and "process 1 of 2 lost the others: one of them has ended" in waiting
+    ), waiting
+    assert "incidence train --resume" in waiting
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(path)]
+    subprocess.run(words, check=True, capture_output=True)
+    yield path
+    subprocess.run(["umount", "-l", str(path)], check=True, capture_output=True)
+
+
+def _fill(disk: Path) -> None:
+    with suppress(OSError), (disk / "zeros").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+
+
+def _set_read_only(disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True, capture_output=True)
+
+
+def _remove(disk: Path) -> None:
+    shutil.rmtree(disk / "run")
+
+
+@pytest.mark.parametrize("hosts", [2], indirect=True)
+@pytest.mark.parametrize(
+    ("fail", "message"),
+    [
+        (_fill, "the disk is full"),
+        (_set_read_only, "Read-only file system"),
+        (_remove, "there is no folder"),
+    ],
+)
+def test_a_shared_folder_that_fails_is_an_error(
+    fail: Callable[[Path], None], message: str, hosts: Hosts, disk: Path, tmp_path: Path
+) -> None:
+    labelled_nodes("{i j}").save(tmp_path / "d.npz")
+    given = {**SMALL, "data": str(tmp_path / "d.npz"), "out": str(disk / "run")}
+    hosts.start(_words({**given, "split_structure": True, "batch_size": 1, "epochs": 100000}))
+    _wait_for_epochs(disk / "run")
+    fail(disk)
+    start = time.monotonic()
+    first, second = _both(hosts)
+    assert time.monotonic() - start < 45
+    assert message in first
+    assert "process 0 has failed" in second or "one of them has ended" in second
+    assert "incidence train --resume" in second
 
 
 def test_torchrun_restarts_a_run_where_it_was(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def assert_same(world: World, what: str, *values: Any) -> None:
         raise IncidenceError(
             f"{what} must be the same on all processes; process 0 differs from"
             f" {', '.join(map(str, others[:8]))}. Load the same data everywhere, with the same"
-            " seeds."
+            " options and seeds."
         )
 
 

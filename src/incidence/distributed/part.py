@@ -181,7 +181,7 @@ class _CacheOfPart(dict[Any, Any]):
 
 
 _WORKS_ON_PARTS: set[object] = {Plan, JoinPlan, Neighbourhoods, Structure}
-_WORKS_ON_PARTS |= {"arranged", "row counts", "incidences"}
+_WORKS_ON_PARTS |= {"arranged", "row counts", "incidences", "shared nodes"}
 
 
 def _blank(node_ptr: dict[str, Tensor], index: IndexData, entry_ptr: dict[Pattern, Tensor]) -> Part:

@@ -22,7 +22,10 @@ DEFAULT_TIMEOUT = 600.0  # seconds
 _OPS = {"sum": 0, "max": 1, "min": 2}
 _SWAP = 3  # the number of a swap among the operations
 # what gloo says when a connection breaks, or a message does not come
-_LOST = r"gloo|Connection closed by peer|Connection reset|Broken pipe|Timed out waiting"
+_LOST = (
+    r"gloo|Connection closed by peer|Connection reset|Broken pipe|Timed out waiting"
+    r"|Connection was likely closed|client socket has (?:failed|timed out)"
+)
 _worlds: dict[float, TorchWorld] = {}
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from incidence.errors import IncidenceError
 from incidence.models.blocks import PerTensor
 from incidence.nn import Linear, Sequential
 from incidence.nn.composition import Side
-from incidence.nn.diffusion import Incident
+from incidence.nn.diffusion import Incident, shared_nodes
 from incidence.nn.tensors import as_side, key_of
 from incidence.structure import Structure
 from incidence.structure.incidences import incidences
@@ -72,12 +72,10 @@ class PairProducts(Incident):
         mapped = {key: linear(x[key]) for key, linear in zip(keys, self.maps, strict=True)}
         if torch.compiler.is_compiling():
             return self._traced(torch.cat(self._rows(mapped)), structure)
-        if structure.world is not None:
-            raise IncidenceError(
-                "queries of entries are not computed on a part of a structure: use labels of nodes"
-                " or of entries, or the whole structure."
-            )
         rows = torch.cat(self._all_rows(mapped, structure))  # (all nodes, channels)
+        shared = shared_nodes(structure)
+        if shared is not None:  # a part: other processes have the rows of some nodes
+            rows = shared.complete(rows)
         return pair_products(rows, incidences(structure, self.links))
 
     def _traced(self, x: Tensor, structure: Structure) -> Tensor:

@@ -29,7 +29,7 @@ from incidence.structure.data import cache_of
 from incidence.structure.incidences import incidences
 from incidence.structure.pytree import Recorded, recorded, traced
 
-__all__ = ["Diffusion", "Incident", "Neighbours", "Surroundings"]
+__all__ = ["Diffusion", "Incident", "Neighbours", "Surroundings", "shared_nodes"]
 
 
 class Incident(Planned):
@@ -117,12 +117,16 @@ def _held(x: Tensor, sort: str, structure: Structure) -> Tensor:
     return x.index_select(0, held[0])
 
 
-def _shared_nodes(structure: Structure) -> SharedKeys | None:
-    """Return which nodes of a part of a structure others have too; None for a whole one."""
+@torch.inference_mode(False)
+def shared_nodes(structure: Structure) -> SharedKeys | None:
+    """Return which nodes of a part of a structure others have too, cached; None for a whole one."""
     if structure.world is None:
         return None
-    nodes = structure.whole_nodes(torch.arange(structure.total_nodes))
-    return shared_keys(nodes[:, None], structure.world)
+    cache: dict[str, SharedKeys] = cache_of(structure, "shared nodes")
+    if "all sorts" not in cache:
+        nodes = structure.whole_nodes(torch.arange(structure.total_nodes))
+        cache["all sorts"] = shared_keys(nodes[:, None], structure.world)
+    return cache["all sorts"]
 
 
 class Surroundings(Incident):
@@ -185,7 +189,7 @@ class Surroundings(Incident):
         cache, key = cache_of(structure, Neighbourhoods), (tuple(self.links), dtype)
         if key not in cache:
             lists = incidences(structure, self.links)
-            cache[key] = Neighbourhoods.of(lists, dtype, _shared_nodes(structure))
+            cache[key] = Neighbourhoods.of(lists, dtype, shared_nodes(structure))
         return cache[key]
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from incidence.distributed.heartbeat import watched
-from incidence.distributed.processes import is_lost_connection
+from incidence.distributed.processes import DEFAULT_TIMEOUT, is_lost_connection
 from incidence.errors import IncidenceError, options_as, spelled
 from incidence.files import disk_trouble
 from incidence.models import Predictor
@@ -119,9 +119,14 @@ def train(
         IncidenceError: The options, the data or the disk do not allow it.
         Interrupted: The user stopped it.
     """
+    with watched():
+        return _train(options, data, is_shown)
+
+
+def _train(options: Mapping[str, Any] | Config | None, data: Any, is_shown: bool) -> Run | None:
     config, data = _config_and_data(options, data)
     if config.out is not None and is_restarted() and Path(config.out, "config.yaml").exists():
-        return resume(config.out, data, is_shown)
+        return _resume(Path(config.out), data, is_shown, None)
     config = _with_processes(config)
     with _threads(config.threads):
         experiment = prepare(config, data)
@@ -212,7 +217,12 @@ def resume(
             the run is for more epochs.
         Interrupted: The user stopped it again.
     """
-    folder = RunFolder.open(Path(path))
+    with watched():
+        return _resume(Path(path), data, is_shown, epochs)
+
+
+def _resume(path: Path, data: Any, is_shown: bool, epochs: int | None) -> Run | None:
+    folder = RunFolder.open(path)
     started = folder.read_config()
     if epochs is not None and epochs < started.epochs:
         raise IncidenceError(
@@ -387,8 +397,7 @@ class _Job:
 
     def _fit(self) -> None:
         try:
-            with watched(self.trainer.global_rank, self.trainer.world_size):
-                self.trainer.fit(self.module, ckpt_path=self.start, weights_only=True)
+            self.trainer.fit(self.module, ckpt_path=self.start, weights_only=True)
         except SystemExit as error:  # what Lightning makes of Ctrl-C
             raise Interrupted(self.folder) from error
         except OSError as error:  # of a log; checkpoints and tables have better messages
@@ -399,10 +408,13 @@ class _Job:
             raise
         except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
             if self.trainer.world_size > 1 and is_lost_connection(error):
+                # the first process alone has made the folder
+                path = self.folder.path if is_first() else self.experiment.config.out or "RUN"
                 raise IncidenceError(
                     f"process {self.trainer.global_rank} of {self.trainer.world_size} lost the"
-                    f" others: one of them has ended. Continue with: incidence train --resume"
-                    f" {self.folder.path} ({in_one_line(error)[:160]})"
+                    " others: one of them has ended, or did not answer within the timeout of"
+                    f" {DEFAULT_TIMEOUT:g} s. Continue with: incidence train --resume {path}"
+                    f" ({in_one_line(error)[:160]})"
                 ) from error
             if self.start is None or self.progress.has_begun:
                 raise

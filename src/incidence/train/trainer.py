@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
+from dataclasses import fields
+from datetime import timedelta
 from itertools import chain
 from math import cos, inf, pi
 from pathlib import Path
@@ -19,12 +21,15 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from lightning.pytorch.profilers import PassThroughProfiler
+from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 from torch.utils.data import DataLoader
 from tqdm import tqdm
 
 from incidence.data.order import Order, seed_of
+from incidence.distributed.agreement import assert_same
+from incidence.distributed.processes import DEFAULT_TIMEOUT, as_world
 from incidence.errors import IncidenceError, need
 from incidence.models.predictor import Predictor
 from incidence.nn.norms import RowNorm
@@ -41,6 +46,7 @@ __all__ = ["LOSSES", "History", "Progress", "Training", "new_trainer"]
 _Pairs = tuple[list[Tensor], list[Tensor]]
 _LEAST_FACTOR = 1e-3  # of the peak learning rate
 _EPOCH_PAUSE, _STEP_PAUSE = 5, 10  # seconds between lines of progress
+_OF_ONE_PROCESS = ("data", "out", "threads")  # options that may differ between machines
 
 
 def _pairs(first: nn.Module, second: nn.Module) -> tuple[_Pairs, _Pairs]:
@@ -69,7 +75,7 @@ def new_trainer(experiment: Experiment, folder: RunFolder, callbacks: list[Callb
             accelerator="cpu" if config.split_structure else config.accelerator,
             devices=config.devices,
             num_nodes=config.machines,
-            strategy="ddp" if config.devices * config.machines > 1 else "auto",
+            strategy=_strategy(config.devices * config.machines),
             precision=config.precision,  # type: ignore[arg-type]
             gradient_clip_val=config.clip or None,
             callbacks=[*callbacks, *_watchers(experiment, folder)],
@@ -88,6 +94,13 @@ def new_trainer(experiment: Experiment, folder: RunFolder, callbacks: list[Callb
         if isinstance(error, IncidenceError):
             raise
         raise IncidenceError(f"Lightning does not take these options: {error}") from error
+
+
+def _strategy(world: int) -> Any:
+    """Return how processes share the work. They wait for each other as long as those of parts."""
+    if world == 1:
+        return "auto"
+    return DDPStrategy(timeout=timedelta(seconds=DEFAULT_TIMEOUT))
 
 
 class NoProfiler(PassThroughProfiler):
@@ -412,6 +425,21 @@ class Training(pl.LightningModule):
     def result(self) -> Predictor:
         """The predictor that is validated and saved: with averaged weights, if there are any."""
         return self.predictor if self.averaged is None else self.averaged
+
+    def setup(self, stage: str) -> None:
+        """Check that all processes have one version, the same data and the same options.
+
+        Raises:
+            IncidenceError: They differ; all processes raise it.
+        """
+        if self.trainer.world_size == 1:
+            return
+        world = as_world(None)
+        assert_same(world, "the data", self.experiment.data_fingerprint())
+        options = {field.name: getattr(self.config, field.name) for field in fields(self.config)}
+        for name in _OF_ONE_PROCESS:
+            del options[name]
+        assert_same(world, "the options", options)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add what the model is, so that no other is taken for it, and where the run is."""
