@@ -20,7 +20,7 @@ from incidence.errors import IncidenceError
 from incidence.nn.composition import Planned
 from incidence.nn.functional import linked, plan_einsum, plan_softmax, softmax
 from incidence.nn.modules import Dropout
-from incidence.nn.steps import Rows, write, writes
+from incidence.nn.steps import write, writes
 from incidence.nn.tensors import Values, as_channels, as_list, key_of, per_tensor, takes_examples
 from incidence.structure import Structure
 
@@ -183,7 +183,7 @@ def _write_attention(program: Any, module: Attention, x: Any) -> Any:
     at_queries, at_values, at_edges = (
         values[place] if place >= 0 else None for place in module._places
     )
-    rows = Rows("entries", module.pattern) if at_edges is None else at_edges.rows
+    rows = program.count("entries", module.pattern) if at_edges is None else at_edges.rows
     heads, channels = module.heads, module.out_channels // module.heads
     wide, lone = (heads, channels), (heads, 1)
     query = write(program, module.query, at_queries)

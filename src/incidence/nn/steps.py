@@ -19,10 +19,10 @@ from incidence.structure import Structure
 
 try:
     from incidence.engine.compiled.node import Network, is_available
-    from incidence.engine.compiled.program import CannotCompileError, Program, Rows, Value
+    from incidence.engine.compiled.program import CannotCompileError, Program, Value
 except ModuleNotFoundError:  # the folder may be deleted
     CannotCompileError = Exception  # type: ignore[assignment,misc]
-    Network = Program = Rows = Value = None  # type: ignore[assignment,misc]
+    Network = Program = Value = None  # type: ignore[assignment,misc]
 
     def is_available() -> bool:
         """Return that nothing can be compiled."""
@@ -32,7 +32,6 @@ except ModuleNotFoundError:  # the folder may be deleted
 __all__ = [
     "CannotCompileError",
     "CompiledSlot",
-    "Rows",
     "activation_name",
     "compiled_forward",
     "each",
@@ -141,7 +140,7 @@ def _compiled(
         return None
     program, keys = Program(), list(patterns)
     values = {
-        key: program.input(Rows("entries", pattern), x.shape[1])
+        key: program.input(program.count("entries", pattern), x.shape[1])
         for (key, pattern), x in zip(patterns.items(), xs, strict=True)
     }
     try:

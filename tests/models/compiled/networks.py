@@ -34,7 +34,8 @@ def outputs_of(y) -> list[Tensor]:
 
 def is_compiled(y) -> bool:
     """Whether a compiled network made an output, and no module."""
-    return type(outputs_of(y)[0].grad_fn).__name__ == "_NodeBackward"
+    gradient = getattr(outputs_of(y)[0].grad_fn, "gradient", None)
+    return getattr(gradient, "__qualname__", "").startswith("Network.run")
 
 
 def one_pass(net: nn.Module, x, structure: inc.Structure, seed: int = 0) -> tuple[Outcome, bool]:

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from incidence.engine.bags import Bags
-from incidence.engine.compiled.program import JoinUse, Program, Rows
+from incidence.engine.compiled.program import Program
+from incidence.engine.compiled.values import JoinUse, PlanUse
 from incidence.engine.partners import Partners
 from incidence.engine.plan import plan_of
 from incidence.engine.products.dense import DenseStep
-from incidence.engine.products.plan import JoinPlan
 from incidence.structure.arrange import orbit_rows
 from incidence.structure.data import Array, StructureData
 
@@ -47,28 +47,27 @@ class Binding:
         self.num_indices = 1
         self.can_run = True
         self._kept: list[Any] = []  # what addresses point to
-        counts: dict[Rows, int] = {Rows("structures"): structure.num_structures}
+        kinds, of_values, self.widths = program.rows_of_values
+        # counts of rows, by number; -1 where none of the plans says it
+        counts = [of if kind == "fixed" else -1 for kind, of in kinds]
+        counts[program.count("structures")] = structure.num_structures
         for use in program.plans.values():
             seen = structure if use.view is None else use.view(structure)
             plan = plan_of(seen, use.layout)
             self._kept.append(plan)
-            for own, bags in zip(use.tensors, plan.bags, strict=True):
-                counts[own.rows], counts[own.bags] = bags.num_rows, bags.num_bags
-                self._bind_bags(own, bags)
+            for k, bags in enumerate(plan.bags):
+                counts[use.rows[k]], counts[use.bags[k]] = bags.num_rows, bags.num_bags
+                self._bind_bags(use, k, bags)
             for key, (number, lists) in use.partners.items():
                 self._bind_partners(plan.partners[key], number, lists)
         for join in program.joins.values():
-            self._bind_join(join, join.plan(structure), counts)
+            self._bind_join(join, structure, counts)
         for pattern, places in program.orbits.items():
             for (address, number), rows in zip(places, orbit_rows(structure, pattern), strict=True):
                 self._kept.append(rows)
                 self.addresses[address] = rows.data_ptr()
                 self.numbers[number] = len(rows)
-        self.rows = np.array(
-            [v.rows.of if v.rows.kind == "fixed" else counts[v.rows] for v in program.values],
-            dtype=np.int64,
-        )
-        self.widths = np.array([v.width for v in program.values], dtype=np.int64)
+        self.rows = np.array(counts, dtype=np.int64)[of_values]  # (values,)
         self.sizes = -(-self.rows * self.widths // _LINE) * _LINE + _LINE
         self.num_scratch = _SCRATCH * (int(self.sizes.max(initial=0)) + _LINE)
         ends = [value.number for value in (*program.inputs, *program.outputs)]
@@ -82,14 +81,14 @@ class Binding:
         is_inner[inputs] = False
         self.grad_places, self.num_grads = self._arena(is_inner)
 
-    def _bind_bags(self, own: Any, bags: Bags) -> None:
-        level_ptr = bags.level_ptr
-        stop = own.numbers + 2 + len(level_ptr)
-        self.numbers[own.numbers : stop] = [bags.num_rows, bags.num_bags, *level_ptr]
+    def _bind_bags(self, use: PlanUse, number: int, bags: Bags) -> None:
+        start, lists = use.numbers[number], use.lists[number]
+        words = [bags.num_rows, bags.num_bags, *bags.level_ptr]
+        self.numbers[start : start + len(words)] = words
         self.num_indices = max(self.num_indices, bags.num_bags)
-        lists = (*bags.of_rows, *bags.of_bags)
         self._check(bags.of_rows.members, bags.of_rows.ptr, bags.of_bags.members, bags.of_bags.ptr)
-        self.addresses[own.lists : own.lists + 6] = [_address(t) for t in lists]
+        addresses = [_address(t) for t in (*bags.of_rows, *bags.of_bags)]
+        self.addresses[lists : lists + len(addresses)] = addresses
 
     def _bind_partners(self, partners: Partners, number: int, lists: int) -> None:
         is_for_all = partners.targets is None
@@ -101,21 +100,24 @@ class Binding:
         self._check(*(t for t in tensors[:2] if t is not None))
         self.addresses[lists : lists + 3] = [_address(t) for t in tensors]
 
-    def _bind_join(self, use: JoinUse, plan: JoinPlan, counts: dict[Rows, int]) -> None:
+    def _bind_join(self, use: JoinUse, structure: StructureData, counts: list[int]) -> None:
+        plan_of_join, first_list, first_number, rows, has_factors = use
+        plan = plan_of_join(structure)
         step = plan.steps[0]
         self._kept.append(plan)
-        if use.has_factors and (len(plan.steps) > 1 or step.sources != (0, 1)):
+        if has_factors and (len(plan.steps) > 1 or step.sources != (0, 1)):
             self.can_run = False
             return
-        counts.setdefault(use.rows, plan.num_rows[-1])
+        if counts[rows] < 0:
+            counts[rows] = plan.num_rows[-1]
         if isinstance(step, DenseStep):
             tensors: list[Tensor | None] = [*step.rows, *step.signs]
             sizes = np.ascontiguousarray(step.sizes)
             self._kept.append(sizes)
             numbers = [1, sizes.shape[1], *step.num_rows]
             self._check(*step.rows)
-            self.addresses[use.lists + 6] = sizes.__array_interface__["data"][0]
-        elif use.has_factors:
+            self.addresses[first_list + 6] = sizes.__array_interface__["data"][0]
+        elif has_factors:
             tensors = []
             for role in range(3):
                 one, other = step.lists(role)
@@ -127,8 +129,9 @@ class Binding:
             tensors = [groups.ptr, groups.members]
             self._check(groups.ptr, groups.members)
             numbers = [groups.num_lists]
-        self.numbers[use.numbers : use.numbers + len(numbers)] = numbers
-        self.addresses[use.lists : use.lists + len(tensors)] = [_address(t) for t in tensors]
+        self.numbers[first_number : first_number + len(numbers)] = numbers
+        addresses = [_address(t) for t in tensors]
+        self.addresses[first_list : first_list + len(addresses)] = addresses
 
     def _check(self, *lists: Tensor) -> None:
         if any(t.dtype != torch.int32 or t.device.type != "cpu" for t in lists):

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from ctypes import CDLL, c_int64, c_void_p, memset
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from torch import Tensor, nn
 
 from incidence.engine import layer
 from incidence.engine.compiled.binding import Binding
-from incidence.engine.compiled.program import Drop, Program
+from incidence.engine.compiled.program import Program
+from incidence.engine.compiled.values import Drop
+from incidence.engine.gradient import with_gradient
 from incidence.engine.library import compiled_library
 from incidence.structure.data import Array, StructureData, cache_of
 
@@ -24,6 +27,8 @@ __all__ = ["Network", "by_modules", "is_available"]
 
 _MOST_FLOATS = 1 << 20  # of one value; with more, torch has several threads for each step
 _ROOM = 1.25  # of an arena, for batches that are a little larger
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 _runs_modules: ContextVar[bool] = ContextVar("runs_modules", default=False)
 
@@ -135,11 +140,11 @@ class Network:
         self.program, self.replay = program, replay
         self.free: list[_Arena] = []
         self._code, self._starts = program.finished()
-        self._modules = list(module.modules())
-        self._children = [
-            (m._modules, name, child) for m in self._modules for name, child in m._modules.items()
-        ]
-        self._num_children = [len(m._modules) for m in self._modules]
+        modules = list(module.modules())
+        self._parts = [m._modules for m in modules]
+        self._children = list(chain.from_iterable(parts.values() for parts in self._parts))
+        # who looks at what goes into a module, or comes out
+        self._hooks = [getattr(m, name) for m in modules for name in _HOOKS]
         self._parameters = [(m._parameters, name) for m, name in program.parameters]
         self._shapes = [m._parameters[name].shape for m, name in program.parameters]  # type: ignore[union-attr]
         self._sizes = [shape.numel() for shape in self._shapes]
@@ -157,12 +162,8 @@ class Network:
 
     def is_current(self) -> bool:
         """Return whether the module is still as it was, and nobody hooks into it."""
-        if [len(m._modules) for m in self._modules] != self._num_children:
-            return False
-        for children, name, child in self._children:
-            if children.get(name) is not child:
-                return False
-        return not any(map(_has_hooks, self._modules))
+        children = list(chain.from_iterable(map(dict.values, self._parts)))
+        return children == self._children and not any(self._hooks)
 
     @property
     def is_spread(self) -> bool:
@@ -202,8 +203,24 @@ class Network:
         for x, value in zip(xs, self.program.inputs, strict=True):
             if x.shape != (binding.rows[value.number], value.width):
                 return None  # the module says what is wrong
-        ys: Sequence[Tensor] = _Node.apply(self, binding, structure, len(xs), *xs, *parameters)  # type: ignore[no-untyped-call]
-        return ys
+        calls: list[_Call] = []
+
+        def forward(*tensors: Tensor) -> tuple[list[Tensor], Sequence[Tensor]]:
+            ys, call = self.forward(binding, structure, tensors[: len(xs)], tensors[len(xs) :])
+            calls.append(call)
+            return ys, tensors
+
+        def backward(
+            tensors: Sequence[Tensor], grads: Sequence[Tensor], needs: Sequence[bool]
+        ) -> Sequence[Tensor | None]:
+            [call] = calls
+            if torch.is_grad_enabled() or not call.is_valid:
+                return _replayed(call, tensors, len(xs), grads, needs)
+            d_xs, d_parameters = self.backward(call, grads, needs[: len(xs)], tensors[: len(xs)])
+            call.release()
+            return [*d_xs, *d_parameters]  # autograd drops those that nobody needs
+
+        return with_gradient(forward, backward, *xs, *parameters)
 
     # ---- a pass
 
@@ -215,7 +232,7 @@ class Network:
         parameters: Sequence[Tensor],
     ) -> tuple[list[Tensor], _Call]:
         """Return the outputs, and what the way back needs."""
-        drops = [drop for drop in self.program.drops if drop.module.training]
+        drops = [drop for drop in self.program.drops if drop[0].training]
         call = _Call(self, binding, structure, torch.get_rng_state() if drops else None)
         addresses = binding.addresses.copy()
         pointers = np.array([p.data_ptr() for p in parameters], dtype=np.int64)
@@ -242,19 +259,20 @@ class Network:
 
     def _draw(self, drop: Drop, binding: Binding, addresses: Array, call: _Call) -> None:
         """Draw the masks of a module just as it would."""
-        counts = [int(binding.rows[v.number]) * v.width for v in drop.values]
-        if drop.kind == "floats":
-            rate: Any = drop.module.p
+        module, kind, places, values = drop
+        counts = [int(binding.rows[v.number]) * v.width for v in values]
+        if kind == "floats":
+            rate: Any = module.p
             masks = [torch.empty(n).bernoulli_(1 - rate).div_(1 - rate) for n in counts]
-            addresses[drop.places] = [mask.data_ptr() for mask in masks]
+            addresses[places] = [mask.data_ptr() for mask in masks]
             call.kept.append(masks)
             return
-        if drop.kind == "all":
-            addresses[drop.places] = 1  # nothing is drawn; everything is dropped
+        if kind == "all":
+            addresses[places] = 1  # nothing is drawn; everything is dropped
             return
         words = torch.empty((sum(counts) + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
         starts = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
-        addresses[drop.places] = words.data_ptr() + 2 * starts
+        addresses[places] = words.data_ptr() + 2 * starts
         call.kept.append(words)
 
     def _run(self, name: str, call: _Call, grad_places: int, written: int) -> None:
@@ -326,16 +344,6 @@ def _copied_slots(program: Program) -> tuple[Array, Array, Array]:
     return tuple(np.array(part, dtype=np.int64) for part in (places, numbers, grads))  # type: ignore[return-value]
 
 
-def _has_hooks(module: nn.Module) -> bool:
-    """Return whether somebody looks at what goes into a module, or comes out."""
-    return bool(
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-    )
-
-
 def _is_plain(x: Any) -> bool:
     return bool(
         isinstance(x, Tensor)
@@ -344,39 +352,6 @@ def _is_plain(x: Any) -> bool:
         and x.device.type == "cpu"
         and x.layout == torch.strided
     )
-
-
-class _Node(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        network: Network,
-        binding: Binding,
-        structure: StructureData,
-        num_inputs: int,
-        *tensors: Tensor,
-    ) -> tuple[Tensor, ...]:
-        xs, parameters = tensors[:num_inputs], tensors[num_inputs:]
-        ys, call = network.forward(binding, structure, xs, parameters)
-        ctx.call, ctx.num_inputs = call, num_inputs
-        ctx.save_for_backward(*tensors)
-        return tuple(ys)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
-        call: _Call = ctx.call
-        network = call.network
-        tensors = ctx.saved_tensors
-        xs = tensors[: ctx.num_inputs]
-        needs = ctx.needs_input_grad[4:]
-        if torch.is_grad_enabled() or not call.is_valid:
-            return None, None, None, None, *_replayed(call, tensors, ctx.num_inputs, grads, needs)
-        found = network.backward(call, grads, needs[: ctx.num_inputs], xs)
-        call.release()
-        d_parameters = [
-            d if need else None for d, need in zip(found[1], needs[ctx.num_inputs :], strict=True)
-        ]
-        return None, None, None, None, *found[0], *d_parameters
 
 
 def _replayed(
