@@ -326,13 +326,15 @@ def range_bags(counts: Array, device: torch.device) -> Bags:
         device: Where the lists go.
     """
     total, num_structures = int(counts.sum()), len(counts)
-    ptr = np.concatenate([[0], counts.cumsum()])  # (structures + 1,)
-    homes = np.arange(num_structures).repeat(counts)  # (rows,): the only bag of every row
-    rows = np.arange(total + 1)
     dtype = np.int32 if are_short(total, num_structures) else np.int64
+    ptr = np.zeros(num_structures + 1, dtype=dtype)
+    np.cumsum(counts, out=ptr[1:])
+    # (rows,): the only bag of every row
+    homes = np.arange(num_structures, dtype=dtype).repeat(counts)
+    rows = np.arange(total + 1, dtype=dtype)
 
     def on_device(values: Array) -> Tensor:
-        return torch.from_numpy(values.astype(dtype)).to(device)
+        return torch.from_numpy(values).to(device)
 
     of_rows = Lists(on_device(homes), on_device(rows))
     of_bags = Lists(on_device(rows[:-1]), on_device(ptr))

@@ -248,7 +248,10 @@ class PlanStore(Generic[P]):
     def take(self, numbers: Array | None = None) -> P:
         """Return the plan of some structures, counted through all plans; or of all of them."""
         last = self._sizes.shape[1] - 1
-        closed = np.append(np.arange(last) if numbers is None else numbers, last)
+        numbers = np.arange(last) if numbers is None else numbers
+        if not self._list_pieces:  # all bags are ranges of rows: sizes alone decide
+            return self._first.remade(self._spaces(self._sizes.take(numbers, axis=1)), iter(()))
+        closed = np.append(numbers, last)
         sizes, origins, places = (
             table.take(closed, axis=1) for table in (self._sizes, self._origins, self._places)
         )
@@ -266,9 +269,12 @@ class PlanStore(Generic[P]):
         # the length of every list
         parts = [sum(totals[kind] for kind in kinds) for kinds in self._list_pieces]
         tensors = torch.from_numpy(values).to(self._first.device).split_with_sizes(parts)
-        # without the two further kinds, and the closing structure
-        spaces = np.split(sizes[:-2, :-1], np.cumsum(self._num_kinds)[:-1])
-        return self._first.remade(spaces, iter(tensors))
+        # without the closing structure
+        return self._first.remade(self._spaces(sizes[:, :-1]), iter(tensors))
+
+    def _spaces(self, sizes: Array) -> list[Array]:
+        """Return the spaces from the sizes of all kinds, without the two further ones."""
+        return np.split(sizes[:-2], np.cumsum(self._num_kinds)[:-1])
 
 
 def cached_plan(

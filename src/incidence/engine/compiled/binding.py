@@ -45,7 +45,7 @@ class Binding:
         num_ends = 2 * len(program.inputs) + len(program.outputs)  # and gradients of inputs
         self.addresses = np.zeros(program.num_addresses + num_ends, dtype=np.int64)
         self.num_indices = 1
-        self.can_run = True
+        self.can_run = structure.device.type == "cpu"
         self._kept: list[Any] = []  # what addresses point to
         kinds, of_values, self.widths = program.rows_of_values
         # counts of rows, by number; -1 where none of the plans says it
@@ -134,8 +134,9 @@ class Binding:
         self.addresses[first_list : first_list + len(addresses)] = addresses
 
     def _check(self, *lists: Tensor) -> None:
-        if any(t.dtype != torch.int32 or t.device.type != "cpu" for t in lists):
-            self.can_run = False
+        for own in lists:
+            if own.dtype != torch.int32:
+                self.can_run = False
 
     def _arena(self, is_inner: Array) -> tuple[Array, int]:
         """Return where values are in an arena, and how many floats it has.
