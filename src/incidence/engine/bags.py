@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -333,7 +333,7 @@ def range_bags(counts: Array, device: torch.device) -> Bags:
     homes = np.arange(num_structures, dtype=dtype).repeat(counts)
     rows = np.arange(total + 1, dtype=dtype)
 
-    def on_device(values: Array) -> Tensor:
+    def on_device(values: Any) -> Tensor:
         return torch.from_numpy(values).to(device)
 
     of_rows = Lists(on_device(homes), on_device(rows))
