@@ -2,12 +2,15 @@ r"""Do networks know a surface again when its triangulation is refined? All 43,1
 closed surfaces with at most 10 vertices, by the split of the data set: 60 % train, 20 % test.
 
     python -m benchmarks.surfaces [TASK ...] [--folder DATA] [--out FOLDER] [--epochs N]
-        [--seeds N] [--networks NAME ...]
+        [--seeds N] [--networks NAME ...] [--each N]
 
 Every network is trained by `incidence train` with the same options, one for each task: the type (11
 classes), orientability, and the first Betti number. It is then measured on the test part, and on
 500 surfaces of the test part that were refined, without any more training. Finished trainings in
 FOLDER are not repeated, and an interrupted one goes on.
+
+With `--each N` an epoch has N training surfaces of every type: those of frequent types are drawn
+with the seed, and those of rare types stand in it several times. Validation and test parts stay.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -29,7 +32,7 @@ from torch import Tensor
 
 import incidence as inc
 from benchmarks.sets.files import arrays, find
-from incidence.data import DataSet
+from incidence.data import DataSet, Split
 from incidence.data.surfaces import TARGETS, TYPES
 from incidence.geometry import subdivide
 from incidence.models import Predictor
@@ -79,6 +82,23 @@ def balanced_accuracy(predicted: Tensor, target: Tensor) -> float:
     return float(torch.stack(shares).mean())
 
 
+def some_of_each(types: Tensor, each: int, seed: int) -> Tensor:
+    """Return so many rows of every type, in random order; rare ones several times.
+
+    Example:
+        >>> rows = some_of_each(torch.tensor([0, 0, 0, 1]), 2, seed=0)
+        >>> torch.tensor([0, 0, 0, 1])[rows].sort()[0]
+        tensor([0, 0, 1, 1])
+    """
+    generator = torch.Generator().manual_seed(seed)
+    chosen = []
+    for one in types.unique():
+        rows = (types == one).nonzero()[:, 0]
+        rows = rows[torch.randperm(len(rows), generator=generator)]
+        chosen.append(rows.repeat(-(-each // len(rows)))[:each])
+    return torch.cat(chosen)
+
+
 class Surfaces:
     """The surfaces, and some of the test part refined; loaded once.
 
@@ -91,22 +111,38 @@ class Surfaces:
         self._folder = folder
         self.whole = inc.data.load("surfaces", folder=folder, **options)
 
-    def for_task(self, task: str) -> DataSet:
-        """Return the data set with the classes of a task."""
+    def for_task(self, task: str, each: int = 0, seed: int = 0) -> DataSet:
+        """Return the data set with the classes of a task.
+
+        Args:
+            task: The task.
+            each: How many training surfaces of every type an epoch has; 0 for all as they are.
+            seed: Seed of the choice.
+        """
         examples = [one.replace(target=self._class(task, one)) for one in self.whole.examples]
-        return replace(self.whole, examples=examples, task=TARGETS[task])
+        splits = self.whole.splits
+        if each:
+            part = self.whole.split(0)
+            types = torch.tensor([int(self.whole.examples[row].target) for row in part.train])
+            rows = part.train[some_of_each(types, each, seed)]
+            splits = (Split(rows, part.validation, part.test),)
+        return replace(self.whole, examples=examples, task=TARGETS[task], splits=splits)
 
     def _class(self, task: str, example: Example) -> Tensor:
         assert isinstance(example.target, Tensor)
         return TASKS[task][example.target]
 
-    def parts(self) -> Iterator[tuple[str, list[Example]]]:
-        """Yield the names and examples of everything that is measured."""
-        yield "test", list(self.whole.parts(self.whole.split(0)).test)
-        for name in REFINED:
-            yield name, self.refined(name)
+    @cache  # noqa: B019, one object for the whole program, and plans are cached on batches
+    def batches(self, part: str) -> list[Example]:
+        """Return the batches of a part that is measured: `test`, or a name of `REFINED`."""
+        is_test = part == "test"
+        test = self.whole.parts(self.whole.split(0)).test if is_test else self.refined(part)
+        examples = list(test)
+        return [
+            collate(examples[start : start + _TOGETHER])
+            for start in range(0, len(examples), _TOGETHER)
+        ]
 
-    @cache  # noqa: B019, one object for the whole program
     def refined(self, name: str) -> list[Example]:
         """Return the 500 surfaces of the test part that the files list, refined."""
         how, rounds = REFINED[name]
@@ -121,12 +157,11 @@ class Surfaces:
         return uncollate(Example(finer, ones, batch.target, is_batch=True))
 
 
-def scores(predictor: Predictor, examples: Sequence[Example], task: str) -> dict[str, float]:
+def scores(predictor: Predictor, batches: Sequence[Example], task: str) -> dict[str, float]:
     """Return the accuracy and the balanced accuracy, in percent."""
     predictor.eval()
     predicted, target = [], []
-    for start in range(0, len(examples), _TOGETHER):
-        batch = collate(examples[start : start + _TOGETHER])
+    for batch in batches:
         predicted.append(predictor.predict(batch).argmax(1))
         assert isinstance(batch.target, Tensor)
         target.append(TASKS[task][batch.target])
@@ -164,6 +199,7 @@ def main(arguments: Sequence[str] | None = None, **options: Any) -> list[dict[st
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--networks", nargs="+", choices=MODELS.values(), metavar="NAME")
+    parser.add_argument("--each", type=int, default=0, help="training surfaces of every type")
     given = parser.parse_args(arguments)
     out = given.out or Path(tempfile.mkdtemp(prefix="surfaces-"))
     surfaces = Surfaces(given.folder, **options)
@@ -175,12 +211,12 @@ def main(arguments: Sequence[str] | None = None, **options: Any) -> list[dict[st
             for seed in range(given.seeds):
                 chosen = {"model": model, "epochs": given.epochs, "seed": seed}
                 path = out / f"{task}-{model}-{seed}"
-                load = partial(surfaces.for_task, task)
+                load = partial(surfaces.for_task, task, given.each, seed)
                 predictor, seconds = trained(path, load, task, chosen)
                 line: dict[str, Any] = {"network": name, "task": task, "seed": seed}
                 line |= {"cpu_seconds": round(seconds)}
-                for part, examples in surfaces.parts():
-                    line[part] = scores(predictor, examples, task)
+                for part in ("test", *REFINED):
+                    line[part] = scores(predictor, surfaces.batches(part), task)
                     print(name, task, seed, part, line[part], file=sys.stderr, flush=True)
                 print(json.dumps(line), flush=True)
                 lines.append(line)

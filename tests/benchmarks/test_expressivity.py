@@ -52,6 +52,17 @@ def test_pairs_come_from_the_smallest_to_the_largest():
     assert {line["pair"] for line in lines} == set(cfi)
 
 
+def test_what_fewer_rings_tell_apart_is_not_run_again(basic):
+    few, more = "`rings`, up to 5 nodes", "`rings`, up to 6 nodes"
+    assert KINDS[more].includes == few
+    known = [{"kind": few, "group": "basic", "pair": k, "apart": k < 1, "by": few} for k in (0, 1)]
+    known.append({"kind": few, "group": "regular", "pair": 2, "apart": True, "by": few})
+    pairs = dict(enumerate(basic[:3]))
+    lines = {line["pair"]: line for line in decided(more, KINDS[more], "basic", pairs, known)}
+    assert {number for number, line in lines.items() if line.get("by") == few} == {0}
+    assert all(line["kind"] == more and line["apart"] for line in lines.values())
+
+
 def test_a_table_says_what_was_left_out():
     def lines(kind, group, decided, count, seconds=1):
         return [

@@ -75,4 +75,17 @@ def test_refined_surfaces_are_500_of_the_test_part_and_have_their_types():
         assert len(own) == 500
         assert min(one.structure.num_nodes for one in examples) > 9
         share = 100 * float((own >= 4).double().mean())
-        assert scores(Guess(), examples, "orientable")["accuracy"] == pytest.approx(share)
+        guessed = scores(Guess(), surfaces.batches(name), "orientable")
+        assert guessed["accuracy"] == pytest.approx(share)
+
+
+def test_an_epoch_may_have_as_many_surfaces_of_every_type():
+    surfaces = Surfaces(None, max_vertices=7)
+    whole, even = surfaces.for_task("type"), surfaces.for_task("type", each=5)
+    types = torch.tensor([int(one.target) for one in whole.examples])
+    train = even.split(0).train
+    assert torch.bincount(types[train]).tolist() == [5, 5, 0, 0, 5]
+    assert set(train.tolist()) <= set(whole.split(0).train.tolist())
+    assert torch.equal(even.split(0).test, whole.split(0).test)
+    other = surfaces.for_task("type", each=5, seed=1)
+    assert not torch.equal(other.split(0).train, train)
