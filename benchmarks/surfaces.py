@@ -21,7 +21,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -31,6 +31,7 @@ import torch
 from torch import Tensor
 
 import incidence as inc
+from benchmarks import record
 from benchmarks.sets.files import arrays, find
 from incidence.data import DataSet, Split
 from incidence.data.surfaces import TARGETS, TYPES
@@ -40,7 +41,7 @@ from incidence.structure import Example, collate
 from incidence.structure.collate import uncollate
 from incidence.train import resume, train
 
-__all__ = ["MODELS", "REFINED", "TASKS", "balanced_accuracy", "main"]
+__all__ = ["MODELS", "REFINED", "TASKS", "balanced_accuracy", "main", "table"]
 
 MODELS = {"topology": "topology", "CIN-like": "triangles", "GIN-like": "graph"}
 """Our presets: `triangles` passes messages between nodes, edges and triangles, `graph` between
@@ -190,8 +191,40 @@ def trained(
     return run.predictor, seconds
 
 
+def table(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Return a table in Markdown: of every part the accuracy of the worst seed, and in brackets the
+    balanced one.
+    """
+    parts = ["test", *REFINED]
+    header = ["task", "network", "seeds", *parts]
+    rows = [header, ["---"] * len(header)]
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for line in lines:
+        groups.setdefault((line["task"], line["network"]), []).append(line)
+    for (task, network), own in groups.items():
+        cells = [task, f"`{MODELS.get(network, network)}`", str(len(own))]
+        for part in parts:
+            known = [line[part] for line in own if part in line]
+            worst = min(known, key=lambda score: (score["accuracy"], score["balanced"]), default={})
+            cells.append(_cell(worst))
+        rows.append(cells)
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _cell(score: Mapping[str, float]) -> str:
+    if not score:
+        return "-"
+    accuracy, balanced = score["accuracy"], score["balanced"]
+    return f"{_percent(accuracy)} ({_percent(balanced)})"
+
+
+def _percent(number: float) -> str:
+    digits = 2 if 99.9 <= number < 100 else 1
+    return "100" if number == 100 else f"{number:.{digits}f}"
+
+
 def main(arguments: Sequence[str] | None = None, **options: Any) -> list[dict[str, Any]]:
-    """Print a line in JSON for every task and network."""
+    """Print a line in JSON for every task, network and seed, and a table at the end."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.surfaces")
     parser.add_argument("tasks", nargs="*", metavar="TASK", help=f"default: {', '.join(TASKS)}")
     parser.add_argument("--folder", type=Path, default=os.environ.get("INCIDENCE_DATA"))
@@ -220,6 +253,8 @@ def main(arguments: Sequence[str] | None = None, **options: Any) -> list[dict[st
                     print(name, task, seed, part, line[part], file=sys.stderr, flush=True)
                 print(json.dumps(line), flush=True)
                 lines.append(line)
+    print(table(lines), file=sys.stderr)
+    print(f"Measured on {record.today()}, {record.machine()}.", file=sys.stderr)
     return lines
 
 

@@ -5,7 +5,16 @@ import json
 import pytest
 import torch
 
-from benchmarks.surfaces import MODELS, REFINED, TASKS, Surfaces, balanced_accuracy, main, scores
+from benchmarks.surfaces import (
+    MODELS,
+    REFINED,
+    TASKS,
+    Surfaces,
+    balanced_accuracy,
+    main,
+    scores,
+    table,
+)
 from incidence.data.surfaces import TYPES
 from tests.data_folder import data_folder
 
@@ -89,3 +98,14 @@ def test_an_epoch_may_have_as_many_surfaces_of_every_type():
     assert torch.equal(even.split(0).test, whole.split(0).test)
     other = surfaces.for_task("type", each=5, seed=1)
     assert not torch.equal(other.split(0).train, train)
+
+
+def test_the_table_has_the_worst_seed():
+    def line(seed, accuracy):
+        score = {"accuracy": accuracy, "balanced": accuracy - 10}
+        return {"network": "GIN-like", "task": "b1", "seed": seed, "test": score}
+
+    rows = table([line(0, 99.97), line(1, 92.0), line(2, 100.0)]).splitlines()
+    assert rows[2].startswith("| b1 | `graph` | 3 | 92.0 (82.0) | - |")
+    assert "| 99.97 (90.0) |" in table([line(0, 99.97)])
+    assert "| 100 (90.0) |" in table([line(0, 100.0)])
