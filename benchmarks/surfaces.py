@@ -205,10 +205,14 @@ def table(lines: Sequence[Mapping[str, Any]]) -> str:
         cells = [task, f"`{MODELS.get(network, network)}`", str(len(own))]
         for part in parts:
             known = [line[part] for line in own if part in line]
-            worst = min(known, key=lambda score: (score["accuracy"], score["balanced"]), default={})
+            worst: Mapping[str, float] = min(known, key=_order, default={})
             cells.append(_cell(worst))
         rows.append(cells)
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _order(score: Mapping[str, float]) -> tuple[float, float]:
+    return score["accuracy"], score["balanced"]
 
 
 def _cell(score: Mapping[str, float]) -> str:
