@@ -449,7 +449,8 @@ def test_threads_do_not_disturb_each_other():
 # Other threads of torch would use time of the process that is none of this thread. With 100
 # channels a network has enough parameters for them.
 ONE_THREAD = """
-import time, torch
+import sys, time, torch
+import incidence as inc
 from incidence import collate
 from incidence.models import make, read_channels
 from tests.models.small import for_preset
@@ -458,11 +459,21 @@ one = for_preset("graph").to(torch.float32)
 batch = collate([one] * 20)
 net = make("graph", read_channels("graph", {k: v.shape[1] for k, v in one.features.items()}), 2,
            hidden=100)
-def step():
-    y = net(batch.features, batch.structure)
-    y.backward(torch.ones(20, 2))
+def of_network():
+    net(batch.features, batch.structure).backward(torch.ones(20, 2))
     for p in net.parameters():
         p.grad = None
+large = inc.Structure(4000, {"{i j}": torch.arange(4000).view(2, 2000)})
+layer = inc.nn.Linear("i, {i j} -> i, {i j}", 64, 64)
+x = {"i": torch.ones(4000, 64, requires_grad=True),
+     "{i j}": torch.ones(2000, 64, requires_grad=True)}
+ones = [torch.ones_like(v) for v in x.values()]
+def of_layer():
+    y = layer(x, large)
+    torch.autograd.backward(list(y.values()), ones)
+    for p in [*layer.parameters(), *x.values()]:
+        p.grad = None
+step = {"network": of_network, "layer": of_layer}[sys.argv[1]]
 step()
 torch.set_num_threads(2)
 process, thread = time.process_time(), time.thread_time()
@@ -473,10 +484,11 @@ print((time.process_time() - process - thread) / thread)
 """
 
 
-def test_a_step_starts_no_second_thread():
+@pytest.mark.parametrize("what", ["network", "layer"])
+def test_a_step_starts_no_second_thread(what):
     environment = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-c", ONE_THREAD],
+        [sys.executable, "-c", ONE_THREAD, what],
         check=True,
         capture_output=True,
         text=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from ctypes import CDLL, c_int64, c_void_p, memset
+from ctypes import CDLL, c_int64, c_void_p, memmove, memset
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -263,7 +263,9 @@ class Network:
         counts = [int(binding.rows[v.number]) * v.width for v in values]
         if kind == "floats":
             rate: Any = module.p
-            masks = [torch.empty(n).bernoulli_(1 - rate).div_(1 - rate) for n in counts]
+            masks = [torch.empty(n).bernoulli_(1 - rate) for n in counts]
+            for mask in masks:  # in numpy, which has no second thread
+                np.divide(mask.numpy(), 1 - rate, out=mask.numpy())
             addresses[places] = [mask.data_ptr() for mask in masks]
             call.kept.append(masks)
             return
@@ -300,7 +302,8 @@ class Network:
         binding = call.binding
         d_xs = [torch.empty_like(x) if need else None for x, need in zip(xs, needs_x, strict=True)]
         flat = torch.empty(self._num_parameters)
-        # torch would wake a second thread for it, which costs more than a step on a busy machine
+        # torch would wake a second thread for this and for the copies below, which costs more than
+        # a step on a busy machine
         memset(flat.data_ptr(), 0, 4 * self._num_parameters)
         pointers = flat.data_ptr() + 4 * self._grad_starts
         call.addresses[self._slots + 1] = pointers
@@ -310,7 +313,10 @@ class Network:
         written = np.zeros(len(places), dtype=np.uint8)
         for value, grad in zip(self.program.outputs, grads, strict=True):
             start = int(places[value.number])
-            memory[start : start + grad.numel()].view(grad.shape).copy_(grad)
+            if grad.is_contiguous():
+                memmove(memory.data_ptr() + 4 * start, grad.data_ptr(), 4 * grad.numel())
+            else:
+                memory[start : start + grad.numel()].view(grad.shape).copy_(grad)
             written[value.number] = 1
         first = self._first + len(xs) + len(grads)
         for k, (value, d_x) in enumerate(zip(self.program.inputs, d_xs, strict=True)):
@@ -320,7 +326,7 @@ class Network:
         self._run("backward", call, *_addresses(places, written))
         for value, d_x in zip(self.program.inputs, d_xs, strict=True):
             if d_x is not None and not written[value.number]:
-                d_x.zero_()
+                memset(d_x.data_ptr(), 0, 4 * d_x.numel())
         parts = flat.split_with_sizes(self._sizes)
         return d_xs, [part.view(shape) for part, shape in zip(parts, self._shapes, strict=True)]
 
