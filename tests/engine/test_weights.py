@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from incidence.engine.weights import Products
+from incidence.engine.weights import Products, empty_matrices, gathered, weight_gradients
 from tests.cases import some
 from tests.nn.sparse_maps import ALL, IDS, layer_for
 
@@ -43,7 +43,7 @@ def test_every_block_of_a_matrix_is_the_weight_of_its_operation_with_its_sign(
     products, num_inputs = layer._products, len(layer.map.inputs)
     gathering = products.matrices([num_in] * num_inputs, [2] * len(layer.map.outputs), CPU)
     weights = drawn_weights(products, num_in, 2)
-    for one, other in zip(gathering.gather(weights), by_hand(products, weights), strict=True):
+    for one, other in zip(gathered(gathering, weights), by_hand(products, weights), strict=True):
         assert torch.equal(one, other)
 
 
@@ -58,10 +58,10 @@ def test_gradients_go_back_to_the_rows_that_blocks_came_from(text, max_overlap, 
         torch.randn(products.weights.num_rows((s, t)), 3, num_out[t], requires_grad=True)
         for s, t in products.weights.pairs
     ]
-    gradients, arrays = gathering.empty(weights)
+    gradients, arrays = empty_matrices(gathering, weights)
     for gradient in gradients:
         gradient.normal_()
     total = sum((m * g).sum() for m, g in zip(by_hand(products, weights), gradients, strict=True))
     expected = torch.autograd.grad(total, weights, materialize_grads=True)
-    for one, other in zip(gathering.to_weights(arrays, weights), expected, strict=True):
+    for one, other in zip(weight_gradients(gathering, arrays, weights), expected, strict=True):
         torch.testing.assert_close(one, other)

@@ -32,7 +32,14 @@ from incidence.engine.bags import Bags, transposed_product, wide_of
 from incidence.engine.gather import PartnerTerm, add_gradients, read_rows
 from incidence.engine.gradient import with_gradient
 from incidence.engine.plan import Plan
-from incidence.engine.weights import LevelProduct, Matrices, Products
+from incidence.engine.weights import (
+    LevelProduct,
+    Matrices,
+    Products,
+    empty_matrices,
+    gathered,
+    weight_gradients,
+)
 
 __all__ = ["READ_COST", "LayerCall", "apply"]
 
@@ -202,7 +209,7 @@ class LayerCall:
         return place if is_linear or place != _AT_SOURCE else _AT_KEYS
 
     @property
-    def gathering(self) -> Matrices:
+    def gathering(self) -> list[Matrices]:
         """How matrices are gathered from the rows of weights."""
         num_in = [x.shape[1] for x in self.xs]
         # weights of the first input come first
@@ -224,7 +231,7 @@ class LayerCall:
                 sums[s] = bags.pool_all(x.to(wide_of(x.dtype)))
             scaled = aggregation.scale(sums[s][level], bags, level)  # (keys, slots x in)
             self.factors[aggr, s, level] = scaled.to(x.dtype)
-        self.matrices = self.gathering.gather(self.weights)
+        self.matrices = gathered(self.gathering, self.weights)
 
     @property
     def saved(self) -> list[Tensor]:
@@ -305,7 +312,7 @@ class LayerCall:
         # what was read is written back: (keys, slots x out) by output and level
         read = [bags.pool(grad) for bags, grad in zip(self._targets, grads, strict=True)]
         gathering = self.gathering
-        d_matrices, arrays = gathering.empty(self.weights)
+        d_matrices, arrays = empty_matrices(gathering, self.weights)
         at_source: list[tuple[LevelProduct, Tensor]] = []  # with the gradients of multiplied rows
         for p in self.products.of_levels:
             rows, grad = self.factors[p[:3]], read[p.target][p.target_level]
@@ -342,7 +349,7 @@ class LayerCall:
                 first.zero_()
             for other in others:  # all aggregations give a lone entry back: they share the gradient
                 other.copy_(first)
-        return d_xs, gathering.to_weights(arrays, self.weights), d_biases
+        return d_xs, weight_gradients(gathering, arrays, self.weights), d_biases
 
     def _adjoint_terms(
         self, s: int, grads: Sequence[Tensor], d_matrices: Sequence[Tensor]

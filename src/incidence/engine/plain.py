@@ -17,7 +17,7 @@ from incidence.engine.aggregate import Aggregation
 from incidence.engine.bags import Bags, Pairs, bag_numbers
 from incidence.engine.partners import PartnerKey, Partners, reads_itself
 from incidence.engine.plan import Plan
-from incidence.engine.weights import Matrices, Products
+from incidence.engine.weights import Matrices, Products, gathered
 from incidence.errors import IncidenceError
 from incidence.structure.pytree import NO_PLAN
 
@@ -196,7 +196,7 @@ def pool_level(x: Tensor, pairs: Pairs, aggregation: str) -> Tensor:
 
 def plain_layer(
     products: Products,
-    gathering: Matrices,
+    gathering: Sequence[Matrices],
     aggregations: Sequence[str],
     tensors: Sequence[Tensor],
     xs: Sequence[Tensor],
@@ -214,7 +214,7 @@ def plain_layer(
         weights: ([aggregations,] operations, in, out) each.
         biases: (orbits, out) for every output, or None.
     """
-    layout, matrices = products.layout, gathering.gather(weights)
+    layout, matrices = products.layout, gathered(gathering, weights)
     rest = iter(tensors)
     num_entries = [next(rest).shape[0] for _ in layout.outputs]
     levels = [

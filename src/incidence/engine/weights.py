@@ -8,7 +8,7 @@ faces a block has a sign. An operation that partners serve is a product with its
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, product
 from math import prod
 from typing import NamedTuple
@@ -26,7 +26,16 @@ from incidence.engine.partners import PartnerKey
 from incidence.structure.data import Array
 from incidence.structure.ragged import ranges
 
-__all__ = ["LevelProduct", "Matrices", "PartnerProduct", "Products", "WeightLayout"]
+__all__ = [
+    "LevelProduct",
+    "Matrices",
+    "PartnerProduct",
+    "Products",
+    "WeightLayout",
+    "empty_matrices",
+    "gathered",
+    "weight_gradients",
+]
 
 
 class WeightLayout:
@@ -127,6 +136,10 @@ class _Table(NamedTuple):
     signs: Array
 
 
+_Widths = tuple[tuple[int, ...], tuple[int, ...], torch.device]
+"""The channels of inputs and of outputs, and a device."""
+
+
 class Products:
     """All operations of a layer as products.
 
@@ -162,22 +175,28 @@ class Products:
             dict.fromkeys(key for p in self.of_partners for key in (p.key, p.adjoint))
         )
         self._keeps_entry = tuple(keeps_entry)
-        self._matrices: dict[tuple[tuple[int, ...], tuple[int, ...], torch.device], Matrices] = {}
+        self._matrices: dict[_Widths, list[Matrices]] = {}
 
     def __reduce__(self) -> tuple[type[Products], tuple[WeightLayout, tuple[bool, ...]]]:
         return Products, (self.weights, self._keeps_entry)
 
     def matrices(
         self, num_in: Sequence[int], num_out: Sequence[int], device: torch.device
-    ) -> Matrices:
-        """Return how the matrices are gathered from weights with given channels; cached."""
+    ) -> list[Matrices]:
+        """Return how the matrices are gathered from weights with given channels; cached.
+
+        Weights whose outputs have as many channels are gathered together.
+        """
         key = tuple(num_in), tuple(num_out), device
         known = self._matrices.get(key)
         return known if known is not None else self._new_matrices(key)
 
     @torch.inference_mode(False)
-    def _new_matrices(self, key: tuple[tuple[int, ...], tuple[int, ...], torch.device]) -> Matrices:
-        self._matrices[key] = Matrices(self, *key)
+    def _new_matrices(self, key: _Widths) -> list[Matrices]:
+        num_in, num_out, device = key
+        self._matrices[key] = [
+            Matrices(self, num_in, num_out, width, device) for width in dict.fromkeys(num_out)
+        ]
         return self._matrices[key]
 
     def _level_products(self, num_aggregations: int) -> Iterator[LevelProduct]:
@@ -246,95 +265,25 @@ class Products:
 
 
 class Matrices:
-    """How all matrices of a layer are gathered from the rows of its weights.
+    """The matrices of outputs with as many channels, gathered from the rows of their weights.
 
-    Weights whose outputs have as many channels are gathered together: their rows stand one below
-    the other, (operations x in, out) each, and a row of a block is one of these rows.
-
-    Attributes:
-        groups: For each such group its weights, its matrices, and the rows of their blocks.
-    """
-
-    def __init__(
-        self,
-        products: Products,
-        num_in: tuple[int, ...],
-        num_out: tuple[int, ...],
-        device: torch.device,
-    ) -> None:
-        pairs, rows_of = products.weights.pairs, products.weights.num_rows
-        self._shapes = [
-            (table.rows.shape[0] * num_in[s], table.rows.shape[1] * num_out[t])
-            for table in products.tables
-            for s, t in [pairs[table.weight]]
-        ]
-        self.groups = []
-        for width in dict.fromkeys(num_out):
-            # they are gathered together
-            weights = [k for k, (_, t) in enumerate(pairs) if num_out[t] == width]
-            numbers = [k for k, table in enumerate(products.tables) if table.weight in weights]
-            lengths = [rows_of(pairs[k]) * num_in[pairs[k][0]] for k in weights]
-            blocks = _Blocks(
-                [products.tables[k] for k in numbers],
-                dict(zip(weights, accumulate(lengths, initial=0), strict=False)),
-                {k: num_in[pairs[k][0]] for k in weights},
-                sum(lengths),
-                device,
-            )
-            self.groups.append((weights, numbers, blocks))
-
-    def gather(self, weights: Sequence[Tensor]) -> list[Tensor]:
-        """Return the matrices, (slots x in, slots x out) each, from the weights."""
-        matrices: dict[int, Tensor] = {}
-        for members, numbers, blocks in self.groups:
-            # (operations x in, out) each
-            parts = [weights[k].reshape(-1, weights[k].shape[-1]) for k in members]
-            matrices.update(self._split(blocks.gather(parts), numbers, blocks))
-        return [matrices[k] for k in range(len(self._shapes))]
-
-    def empty(self, like: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-        """Return matrices of the same shapes to be written, and the arrays that hold them."""
-        matrices: dict[int, Tensor] = {}
-        arrays = []
-        for members, numbers, blocks in self.groups:
-            weight = like[members[0]]
-            arrays.append(weight.new_empty(blocks.num_rows, weight.shape[-1]))
-            matrices.update(self._split(arrays[-1], numbers, blocks))
-        return [matrices[k] for k in range(len(self._shapes))], arrays
-
-    def _split(self, rows: Tensor, numbers: Sequence[int], blocks: _Blocks) -> dict[int, Tensor]:
-        """Return the matrices whose blocks have some rows, by number."""
-        parts = rows.split_with_sizes(blocks.lengths)
-        return {
-            number: part.view(self._shapes[number])  # (slots x in, slots x out)
-            for number, part in zip(numbers, parts, strict=True)
-        }
-
-    def to_weights(self, arrays: Sequence[Tensor], like: Sequence[Tensor]) -> list[Tensor]:
-        """Return the gradients of the weights from those of the matrices."""
-        gradients: dict[int, Tensor] = {}
-        for (members, _, blocks), rows in zip(self.groups, arrays, strict=True):
-            shapes = [like[k].shape for k in members]
-            parts = blocks.scatter(rows).unsafe_split_with_sizes([prod(s[:-1]) for s in shapes])
-            for k, part, shape in zip(members, parts, shapes, strict=True):
-                gradients[k] = part.view(shape)
-        return [gradients[k] for k in range(len(like))]
-
-
-class _Blocks:
-    """The rows of the blocks of some matrices: where each comes from among the rows of weights.
+    The rows of all their weights stand one below the other, (operations x in, out) each, and a row
+    of a block of a matrix is one of these rows.
 
     Args:
-        tables: The matrices.
-        first: For every weight, its first row.
-        num_in: For every weight, its number of input channels.
-        total: The number of rows of all weights.
+        products: All operations of the layer.
+        num_in: The channels of every input.
+        num_out: The channels of every output.
+        width: The channels of the outputs of these matrices.
         device: Where the lists go.
 
     Attributes:
+        weights: The numbers of the weights.
+        numbers: The numbers of the matrices.
         lengths: The number of rows of the blocks of every matrix.
         num_rows: The sum of these.
-        weight_rows: The row of the weights of every row of a block; `total` where there is none.
+        weight_rows: The row of the weights of every row of a block; one more than there are, where
+            there is none.
         row_signs: The sign of every row of a block; None where all are 1.
         members, ptr: The rows of blocks for every row of the weights, and where those start.
         member_signs: The signs of these rows of blocks.
@@ -342,18 +291,48 @@ class _Blocks:
 
     def __init__(
         self,
+        products: Products,
+        num_in: tuple[int, ...],
+        num_out: tuple[int, ...],
+        width: int,
+        device: torch.device,
+    ) -> None:
+        pairs = products.weights.pairs
+        self.weights = [k for k, (_, t) in enumerate(pairs) if num_out[t] == width]
+        tables = dict(enumerate(products.tables))
+        self.numbers = [k for k, table in tables.items() if table.weight in self.weights]
+        channels = {k: num_in[pairs[k][0]] for k in self.weights}
+        counts = [products.weights.num_rows(pairs[k]) * channels[k] for k in self.weights]
+        self._shapes = [
+            (tables[k].rows.shape[0] * channels[tables[k].weight], tables[k].rows.shape[1] * width)
+            for k in self.numbers
+        ]
+        firsts = dict(zip(self.weights, accumulate(counts, initial=0), strict=False))
+        self._set_lists([tables[k] for k in self.numbers], firsts, channels, sum(counts), device)
+
+    def _set_lists(
+        self,
         tables: Sequence[_Table],
-        first: dict[int, int],
+        firsts: dict[int, int],
         num_in: dict[int, int],
         total: int,
         device: torch.device,
     ) -> None:
+        """List where every row of a block comes from.
+
+        Args:
+            tables: The matrices.
+            firsts: For every weight, its first row.
+            num_in: For every weight, its number of input channels.
+            total: The number of rows of all weights.
+            device: Where the lists go.
+        """
         parts, signs = [np.zeros(0, dtype=np.int64)], [np.ones(0, dtype=np.int64)]
         for table in tables:
             width = num_in[table.weight]
             channels = np.arange(width)[:, None]  # (in, 1)
             blocks = table.rows[:, None, :]  # (slots, 1, slots)
-            sources = first[table.weight] + blocks * width + channels  # (slots, in, slots)
+            sources = firsts[table.weight] + blocks * width + channels  # (slots, in, slots)
             # row `total` is the row of zeros
             parts.append(np.where(blocks < 0, total, sources).ravel())
             signs.append(np.repeat(table.signs[:, None, :], width, axis=1).ravel())
@@ -377,18 +356,67 @@ class _Blocks:
             self.row_signs = row_signs.to(device)
             self.member_signs = row_signs[members].to(device)
 
-    def gather(self, parts: Sequence[Tensor]) -> Tensor:
-        """Return the rows of the blocks, (rows, out), from the rows of every weight."""
+    def gather(self, weights: Sequence[Tensor]) -> dict[int, Tensor]:
+        """Return the matrices, (slots x in, slots x out) each, from all weights."""
+        # (operations x in, out) each
+        parts = [weights[k].reshape(-1, weights[k].shape[-1]) for k in self.weights]
         if not self._is_full:  # a row of zeros where the layer has no operation
-            parts = [*parts, parts[0].new_zeros(1, parts[0].shape[1])]
+            parts.append(parts[0].new_zeros(1, parts[0].shape[1]))
         rows = concatenated(parts)
-        if self._is_plain:
-            return rows
-        blocks = rows.index_select(0, self.weight_rows)  # (rows of blocks, out)
-        return blocks if self.row_signs is None else blocks.mul_(self.row_signs[:, None])
+        if not self._is_plain:
+            rows = rows.index_select(0, self.weight_rows)  # (rows of blocks, out)
+            if self.row_signs is not None:
+                rows.mul_(self.row_signs[:, None])
+        return self.split(rows)
 
-    def scatter(self, rows: Tensor) -> Tensor:
-        """Return the gradients of the rows of the weights: sums over where each row stands."""
-        if self._is_plain:
-            return rows
-        return bag_sum(rows, self.members, self.ptr, self.member_signs)  # (rows of weights, out)
+    def split(self, rows: Tensor) -> dict[int, Tensor]:
+        """Return the matrices whose blocks have some rows, by number."""
+        parts = rows.split_with_sizes(self.lengths)
+        return {
+            number: part.view(shape)  # (slots x in, slots x out)
+            for number, part, shape in zip(self.numbers, parts, self._shapes, strict=True)
+        }
+
+    def to_weights(self, rows: Tensor, like: Sequence[Tensor]) -> dict[int, Tensor]:
+        """Return the gradients of the weights, from those of the rows of the matrices."""
+        if not self._is_plain:  # sums over where each row stands: (rows of weights, out)
+            rows = bag_sum(rows, self.members, self.ptr, self.member_signs)
+        shapes = [like[k].shape for k in self.weights]
+        parts = rows.unsafe_split_with_sizes([prod(shape[:-1]) for shape in shapes])
+        return {
+            k: part.view(shape) for k, part, shape in zip(self.weights, parts, shapes, strict=True)
+        }
+
+
+def gathered(groups: Sequence[Matrices], weights: Sequence[Tensor]) -> list[Tensor]:
+    """Return all matrices of a layer from its weights."""
+    return _in_order(group.gather(weights) for group in groups)
+
+
+def empty_matrices(
+    groups: Sequence[Matrices], weights: Sequence[Tensor]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Return all matrices to be written, and the arrays that hold them, one for each group."""
+    likes = [weights[group.weights[0]] for group in groups]
+    arrays = [
+        like.new_empty(group.num_rows, like.shape[-1])
+        for group, like in zip(groups, likes, strict=True)
+    ]
+    matrices = (group.split(array) for group, array in zip(groups, arrays, strict=True))
+    return _in_order(matrices), arrays
+
+
+def weight_gradients(
+    groups: Sequence[Matrices], arrays: Sequence[Tensor], weights: Sequence[Tensor]
+) -> list[Tensor]:
+    """Return the gradients of the weights, from the arrays that hold those of the matrices."""
+    pairs = zip(groups, arrays, strict=True)
+    return _in_order(group.to_weights(array, weights) for group, array in pairs)
+
+
+def _in_order(parts: Iterable[dict[int, Tensor]]) -> list[Tensor]:
+    """Return tensors by ascending number."""
+    by_number: dict[int, Tensor] = {}
+    for part in parts:
+        by_number.update(part)
+    return [by_number[number] for number in range(len(by_number))]

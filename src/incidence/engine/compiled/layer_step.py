@@ -172,9 +172,9 @@ def _matrices(
     slots = [program.parameter(module, name) for name in names]
     groups: list[list[int]] = []
     places: Places = {}
-    for number, (weights, matrices, blocks) in enumerate(gathering.groups):
-        row = 0
-        for matrix, length in zip(matrices, blocks.lengths, strict=True):
+    for number, blocks in enumerate(gathering):
+        row, weights = 0, blocks.weights
+        for matrix, length in zip(blocks.numbers, blocks.lengths, strict=True):
             places[matrix] = (number << 32) + row
             row += length
         counts = [num_rows(pairs[w]) * num_in[pairs[w][0]] for w in weights]
