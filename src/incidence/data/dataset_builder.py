@@ -17,6 +17,7 @@ from incidence.data.dataset import METRICS, DataSet, Kind, Record, Task, as_kind
 from incidence.data.dataset_checks import assert_alike
 from incidence.data.default_features import PLAN, plan_features, with_planned
 from incidence.data.splitting import as_split, splits_of
+from incidence.data.spool import RecordSpool
 from incidence.data.tables import TextTable
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
@@ -147,7 +148,7 @@ def _is_of_type(value: object, kind: Any) -> bool:
 
 def build(
     request: DataRequest,
-    records: Sequence[Record],
+    records: Sequence[Record] | RecordSpool,
     reader: str,
     task: Task,
     targets: Tensor,
@@ -165,15 +166,18 @@ def build(
         parts: The part of each record (0, 1, 2, or -1 for none), if the data defines parts.
         skipped: Why other records were skipped.
     """
-    assert_alike((record.name, record.example) for record in records)
-    examples = [
-        record.example.replace(target=row) for record, row in zip(records, targets, strict=True)
-    ]
-    properties = dict.fromkeys(key for record in records for key in record.properties)
+    examples: Sequence[Example]
+    if isinstance(records, RecordSpool):
+        assert_alike(zip(records.names, records.examples, strict=True))
+        examples = records.examples.with_targets(targets)
+    else:
+        assert_alike((record.name, record.example) for record in records)
+        examples = [
+            record.example.replace(target=row) for record, row in zip(records, targets, strict=True)
+        ]
+    names, columns = _texts_of(records)
     columns = {
-        key: [record.properties.get(key, "") for record in records]
-        for key in properties
-        if key not in (*task.names, task.target)
+        key: texts for key, texts in columns.items() if key not in (*task.names, task.target)
     }
     count = len(skipped)
     note = f" {count} record{'s' * (count > 1)} could not be read." if skipped else ""
@@ -186,15 +190,26 @@ def build(
         reader_options=request.options,
         about=f"Your own data: {len(examples)} examples.{note}",
         metric=METRICS[task.kind],
-        names=[record.name for record in records],
+        names=names,
         columns=columns,
         passed_over=tuple(skipped),
     )
 
 
+def _texts_of(
+    records: Sequence[Record] | RecordSpool,
+) -> tuple[Sequence[str], Mapping[str, Sequence[str]]]:
+    """Return the names of records, and their properties by column."""
+    if isinstance(records, RecordSpool):
+        return records.names, records.columns
+    keys = dict.fromkeys(key for record in records for key in record.properties)
+    columns = {key: [record.properties.get(key, "") for record in records] for key in keys}
+    return [record.name for record in records], columns
+
+
 def from_records(
     request: DataRequest,
-    records: Sequence[Record],
+    records: Sequence[Record] | RecordSpool,
     reader: str,
     used: Callable[[TextTable], Collection[str]] = lambda table: (),
     parts: Sequence[int] | None = None,
@@ -224,9 +239,8 @@ def from_records(
             f" read, so this is hardly the right file or column. The first: {errors[0]}"
         )
     # Records may lack a property that others have: the first of each name decides the order.
-    keys = dict.fromkeys(key for record in records for key in record.properties)
-    columns = {key: [record.properties.get(key, "") for record in records] for key in keys}
-    table = TextTable(request.source, columns, [record.name for record in records], word=word)
+    record_names, columns = _texts_of(records)
+    table = TextTable(request.source, columns, record_names, word=word)
     names = choose_targets(table, request.targets, used(table))
     texts = {name: table[name] for name in names}
     task, targets = read_targets(request.source, texts, request.task)

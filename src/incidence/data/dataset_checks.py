@@ -71,8 +71,9 @@ def checked(data: DataSet) -> DataSet:
     Raises:
         IncidenceError: Features are not finite or not alike, or targets or parts do not fit.
     """
-    if isinstance(data.examples, ShardedExamples):
-        return data  # checked before the shards were written
+    if isinstance(data.examples, ShardedExamples):  # examples were checked when they were written
+        _assert_names(data.task)
+        return _with_checked_splits(data, len(data.examples))
     examples, task = list(data.examples), data.task
     if not examples:
         raise IncidenceError(f"the data set {data.name!r} needs examples.")
@@ -93,8 +94,12 @@ def checked(data: DataSet) -> DataSet:
                 task.with_target(one, y.float()) for one, y in zip(examples, targets, strict=True)
             ]
     count = len(targets[0]) if data.is_transductive else len(examples)
+    return _with_checked_splits(replace(data, examples=examples), count)
+
+
+def _with_checked_splits(data: DataSet, count: int) -> DataSet:
     splits = [_checked_split(split, number, count) for number, split in enumerate(data.splits)]
-    return replace(data, examples=examples, splits=tuple(splits))
+    return replace(data, splits=tuple(splits))
 
 
 def _assert_names(task: Task) -> None:

@@ -52,6 +52,7 @@ from incidence.data.meshes import read_meshes
 from incidence.data.molecule_files import FORMATS, find_smiles, read_molecules
 from incidence.data.npz_files import from_arrays, has_arrays, read_examples
 from incidence.data.prepared import is_prepared, load_prepared
+from incidence.data.spool import collected
 from incidence.data.table_kinds import beside, from_tables, read_any
 from incidence.data.tables import SUFFIXES, TextTable, is_table, join_parts, read_table
 from incidence.errors import IncidenceError, shown
@@ -147,18 +148,28 @@ def read_file(
     Raises:
         IncidenceError: The file cannot be read, or has no record.
     """
+    # A list from outside means that single broken records are skipped.
+    met: list[IncidenceError] = [] if errors is None else errors
+    records = list(_each_record(name, path, options, met))
+    if errors is None and met:
+        raise met[0]
+    return records
+
+
+def _each_record(
+    name: str, path: Path, options: Mapping[str, Any], errors: list[IncidenceError]
+) -> Iterator[Record]:
+    """Yield the records of a file."""
     if not path.is_file():
         raise IncidenceError(f"there is no file {path}.")
     read = reader(name).read
     assert_options(read, f"the reader {name!r}", options)
-    # A list from outside means that single broken records are skipped.
-    met: list[IncidenceError] = [] if errors is None else errors
-    records = list(read(path, met, **options))
-    if errors is None and met:
-        raise met[0]
-    if not records and not met:
+    is_empty = True
+    for record in read(path, errors, **options):
+        is_empty = False
+        yield record
+    if is_empty and not errors:
         raise IncidenceError(f"{path} has no example.")
-    return records
 
 
 TARGETS, _SAVED = "targets.csv", "examples.npz"
@@ -323,11 +334,15 @@ def _read_all_records(request: DataRequest) -> DataSet:
             " test.sdf."
         )
     name, errors = reader_for(files, request.reader), list[IncidenceError]()
-    records, parts = [], []
-    for file in files:
-        found = read_file(name, file, request.options, errors)
-        records += found
-        parts += [part_of[file] or 0] * len(found)
+    parts = list[int]()
+
+    def every_record() -> Iterator[Record]:
+        for file in files:
+            for record in _each_record(name, file, request.options, errors):
+                parts.append(part_of[file] or 0)
+                yield record
+
+    records = collected(every_record())
     return from_records(
         request, records, name, find_smiles, parts if has_parts else None, errors, "property"
     )

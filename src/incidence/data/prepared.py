@@ -177,7 +177,7 @@ def prepare_shard(
 
 def preparation_of(data: DataSet) -> Preparation | None:
     """Return how a data set was prepared, or None if it is in no shards."""
-    if not isinstance(data.examples, ShardedExamples):
+    if not isinstance(data.examples, ShardedExamples) or not data.examples.folder.digest:
         return None
     folder = data.examples.folder
     return _preparation_at(folder.path / MANIFEST, folder.digest)

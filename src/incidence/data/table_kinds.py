@@ -24,6 +24,7 @@ from incidence.data.molecule_files import (
 )
 from incidence.data.node_tables import edge_columns, from_node_tables
 from incidence.data.pair_tables import find_keys, find_rating, from_rating_tables
+from incidence.data.spool import collected
 from incidence.data.tables import TextTable, as_float, is_frame, listed, read_table, table_of
 from incidence.data.triples import find_triples
 from incidence.errors import IncidenceError
@@ -263,7 +264,7 @@ def _molecules(table: TextTable, request: DataRequest) -> DataSet:
     column = smiles_column(table, options.get("smiles"))
     errors: list[IncidenceError] = []
     name = request.path.name or request.name
-    records = list(read_rows(table, "molecule", options, errors, name))
+    records = collected(read_rows(table, "molecule", options, errors, name))
     return from_records(request, records, "molecule", lambda _: [column], errors=errors)
 
 

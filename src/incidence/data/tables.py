@@ -12,12 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from incidence.data.columnar import COLUMNAR, is_columnar, read_columnar
+from incidence.data.spool import empty_texts
 from incidence.errors import IncidenceError
 from incidence.limits import assert_unpacked
 
@@ -204,40 +205,43 @@ def read_table(
         is_smiles = ".smi" in path.suffixes
         has_comments = not (is_smiles or is_table(path))
         delimiter, lines = _read_lines(file, is_smiles, by_blanks, has_comments)
-    first = lines[0].words if lines else []
-    is_named = bool(lines) and has_names(first, [line.words for line in islice(lines, 1, 30)])
-    names = _column_names(path, first if is_named else [""] * len(first))
-    rows = lines[1:] if is_named else lines
-    if not rows:
+        head = list(islice(lines, 30))
+        first = head[0].words if head else []
+        is_named = bool(head) and has_names(first, [line.words for line in head[1:]])
+        names = _column_names(path, first if is_named else [""] * len(first))
+        texts, places = [empty_texts() for _ in names], empty_texts()
+        for number, words in chain(head[is_named:], lines):
+            if len(words) != len(names):
+                raise IncidenceError(
+                    f"{path}, line {number}: there are {len(words)} values for {len(names)}"
+                    " columns."
+                )
+            places.append(f"line {number}")
+            for column, word in zip(texts, words, strict=True):
+                column.append(word)
+    if not places:
         raise IncidenceError(
             f"{path} has no rows: its first line names the columns, and every other line is a row."
         )
-    wrong = next((line for line in rows if len(line.words) != len(names)), None)
-    if wrong is not None:
-        raise IncidenceError(
-            f"{path}, line {wrong.number}: there are {len(wrong.words)} values for {len(names)}"
-            " columns."
-        )
-    columns = {
-        name: _with_points([words[k] for _, words in rows], delimiter)
-        for k, name in enumerate(names)
+    columns: dict[str, Sequence[str]] = {
+        name: _with_points(column, delimiter) for name, column in zip(names, texts, strict=True)
     }
     # pandas writes the index of a frame as a first column without a name
     if is_named and not first[0] and len(names) > 1 and counts_rows(columns[names[0]]):
         del columns[names[0]]
-    return TextTable(str(path), columns, [f"line {number}" for number, _ in rows], is_named)
+    return TextTable(str(path), columns, places, is_named)
 
 
-def _with_points(texts: list[str], delimiter: str) -> list[str]:
+def _with_points(texts: Sequence[str], delimiter: str) -> Sequence[str]:
     """Return the texts of a column; if they are numbers with commas, without these.
 
     A comma separates thousands, as in `1,200`, where commas divide the columns, or where some
     number has several commas or a point. Otherwise it is a decimal comma.
     """
     with_comma = [text for text in texts if "," in text]
-    others = [text for text in texts if text and "," not in text]
     if not with_comma:
         return texts
+    others = [text for text in texts if text and "," not in text]
     are_thousands = delimiter == "," or any(
         text.count(",") > 1 or "." in text for text in with_comma
     )
@@ -334,8 +338,8 @@ def open_text(path: Path) -> Iterator[IO[str]]:
 
 def _read_lines(
     file: IO[str], is_smiles: bool, by_blanks: bool, has_comments: bool
-) -> tuple[str, list[Line]]:
-    """Return what divides the lines, and the words of every line that has some."""
+) -> tuple[str, Iterator[Line]]:
+    """Return what divides the lines, and an iterator of the words of every line that has some."""
     start = file.read(_START)
     file.seek(0)
     # A spreadsheet or an archive with a wrong name: its bytes would become one long word.
@@ -347,16 +351,16 @@ def _read_lines(
         beginning, texts = map(without_comment, beginning), map(without_comment, texts)
     first = next((line.strip() for line in beginning if line.strip()), "")
     if "::" in first and not is_smiles:
-        return "::", list(_delimited((text.replace("::", "\t") for text in texts), "\t", False))
+        return "::", _delimited((text.replace("::", "\t") for text in texts), "\t", False)
     has_delimiter = any(mark in first for mark in _DELIMITERS)
     # a comma or semicolon of a `.smi` file belongs to a molecule or its name
     if by_blanks and (not has_delimiter or (is_smiles and "\t" not in first and " " in first)):
-        return " ", list(_divided_by_blanks(texts))
+        return " ", _divided_by_blanks(texts)
     # The most frequent one: a comma inside of a text must not win over the tabs.
     delimiter = max(_DELIMITERS, key=first.count)
     if is_smiles and "\t" in first:
         delimiter = "\t"
-    return delimiter, list(_delimited(texts, delimiter, is_smiles))
+    return delimiter, _delimited(texts, delimiter, is_smiles)
 
 
 def without_comment(line: str) -> str:

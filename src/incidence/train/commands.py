@@ -216,7 +216,10 @@ def prepare_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("--out", metavar="FOLDER", required=True, help="folder for the shards")
     command.add_argument("--shard", metavar="K/N", help="write shard K of N alone, from 1")
     command.add_argument(
-        "--shards", type=int, metavar="N", help="write N shards, one after the other (default 1)"
+        "--shards",
+        type=int,
+        metavar="N",
+        help="write N shards, one after the other (default: one for each 10,000 examples)",
     )
     command.add_argument(
         "--no-plans",
@@ -469,10 +472,10 @@ def _prepare(arguments: argparse.Namespace) -> str:
     return made.describe()
 
 
-def _shard(text: str | None, count: int | None) -> tuple[int | None, int]:
+def _shard(text: str | None, count: int | None) -> tuple[int | None, int | None]:
     """Return the number of the only shard to write, if there is one, and the number of shards."""
     if text is None:
-        return None, 1 if count is None else count
+        return None, count
     parts = text.split("/")
     are_numbers = len(parts) == 2 and all(one.isdecimal() and len(one) < 8 for one in parts)
     number, total = map(int, parts) if are_numbers else (0, 0)

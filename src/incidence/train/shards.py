@@ -9,10 +9,13 @@ from pathlib import Path
 
 from incidence.data.prepared import prepare_shard, start_folder
 from incidence.data.shards import ShardFolder
+from incidence.data.spool import spooling
 from incidence.train.config import Config
 from incidence.train.prepare import lift_for
 
 __all__ = ["PreparedShards", "prepare_shards"]
+
+_IN_A_SHARD = 10_000  # examples, which are in memory while they are lifted and written
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class PreparedShards:
 def prepare_shards(
     config: Config,
     path: Path,
-    num_shards: int = 1,
+    num_shards: int | None = None,
     number: int | None = None,
     is_shown: bool = False,
     with_plans: bool = True,
@@ -63,7 +66,7 @@ def prepare_shards(
     Args:
         config: The options that say how the data is read and lifted.
         path: The folder of the shards.
-        num_shards: The number of shards.
+        num_shards: The number of shards; by default one for each 10,000 examples.
         number: The only shard to write, from 1.
         is_shown: Whether to print progress.
         with_plans: Whether to store the plans of the model, so that training need not build them.
@@ -71,8 +74,22 @@ def prepare_shards(
     Raises:
         IncidenceError: The data cannot be prepared, or the folder is for something else.
     """
+    with spooling():
+        return _prepare(config, path, num_shards, number, is_shown, with_plans)
+
+
+def _prepare(
+    config: Config,
+    path: Path,
+    num_shards: int | None,
+    number: int | None,
+    is_shown: bool,
+    with_plans: bool,
+) -> PreparedShards:
     started = time.monotonic()
     data, preparation, make_plans = lift_for(config, with_plans)
+    if num_shards is None:
+        num_shards = -(-len(data.examples) // _IN_A_SHARD)
     folder = start_folder(path, data, preparation, num_shards)
     read, count = time.monotonic(), 0
     for one in range(1, num_shards + 1) if number is None else [number]:

@@ -20,7 +20,7 @@ from incidence.structure.example import Example
 
 __all__ = ["ShardedExamples"]
 
-_MOST_OPEN = 256  # shards that are mapped at once: each needs a file that is open
+_TOGETHER = 64  # examples that are read at once when all are read in order
 
 
 class ShardedExamples(Sequence[Example]):
@@ -34,6 +34,7 @@ class ShardedExamples(Sequence[Example]):
     def __init__(self, folder: ShardFolder, rows: Array | None = None) -> None:
         self.folder, self._starts = folder, folder.starts
         self._rows = np.arange(folder.num_examples) if rows is None else rows
+        self._targets: Tensor | None = None
         self._open: OrderedDict[int, Shard] = OrderedDict()
         self._checked = set[int]()
         self._stores = dict[str, PlanStore[Any] | None]()
@@ -75,10 +76,15 @@ class ShardedExamples(Sequence[Example]):
         places = (rows - self._starts[numbers - 1]).tolist()
         shards = {number: self._shard(number) for number in set(numbers.tolist())}
         chosen = [shards[number] for number in numbers.tolist()]
-        return Gathering(list(zip(chosen, places, strict=True)), self._stores).batch()
+        batch = Gathering(list(zip(chosen, places, strict=True)), self._stores).batch()
+        if self._targets is None:
+            return batch
+        target = self._targets[torch.from_numpy(rows)]
+        return Example._of(batch.structure, batch.features, target, True)
 
     def __iter__(self) -> Iterator[Example]:
-        return (self[k] for k in range(len(self)))
+        for start in range(0, len(self), _TOGETHER):
+            yield from self[start : start + _TOGETHER].batch()
 
     def take(self, rows: Tensor | list[int]) -> ShardedExamples:
         """Return a lazy sequence of the examples of some numbers."""
@@ -86,6 +92,7 @@ class ShardedExamples(Sequence[Example]):
 
     def _some(self, rows: Array) -> ShardedExamples:
         some = ShardedExamples(self.folder, rows)
+        some._targets = self._targets
         some._open, some._checked, some._stores = self._open, self._checked, self._stores
         return some
 
@@ -99,16 +106,28 @@ class ShardedExamples(Sequence[Example]):
             shard = self._open[number] = Shard(self.folder.file(number), checksum)
             self._checked.add(number)
         self._open.move_to_end(number)
-        if len(self._open) > _MOST_OPEN:
+        if len(self._open) > self.folder.most_open:
             self._open.popitem(last=False)
         return shard
 
     def whole_targets(self) -> Tensor:
         """Return the targets of whole structures, [examples, ...], without the examples."""
+        if self._targets is not None:
+            return self._targets[torch.from_numpy(self._rows)]
         every = range(1, self.folder.num_shards + 1)
         return torch.cat([self._shard(number).whole_targets() for number in every])[
             torch.from_numpy(self._rows)
         ]
+
+    def with_targets(self, targets: Tensor) -> ShardedExamples:
+        """Return the examples with other targets of whole structures.
+
+        Args:
+            targets: A row for every example of the folder.
+        """
+        others = self._some(self._rows)
+        others._targets = targets
+        return others
 
     def fingerprint(self) -> bytes:
         """Return bytes that change with any example, by the checksums of the shards."""

@@ -37,6 +37,11 @@ class ShardFolder(NamedTuple):
         """The number of the first example of every shard, and the number of all, [shards + 1]."""
         return np.arange(self.num_shards + 1) * self.num_examples // self.num_shards
 
+    @property
+    def most_open(self) -> int:
+        """How many shards are mapped at once: each needs a file that is open."""
+        return 256
+
     def file(self, number: int) -> Path:
         """Return the file of a shard, which are numbered from 1."""
         return self.path / f"shard-{number:05d}-of-{self.num_shards:05d}.npz"
