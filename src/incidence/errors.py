@@ -163,7 +163,7 @@ class IncidenceError(ValueError):
 
 
 def _cut(text: str) -> str:
-    half = _LONGEST // 2
+    half = _LONGEST // 2  # the beginning says what is wrong, and the end what to do
     return text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}"
 
 

@@ -63,6 +63,7 @@ def bell(n: int) -> int:
     _assert_counts(n=n)
     row = [1]  # of the Bell triangle
     for _ in range(n):
+        # each row starts with the last number of the one before
         row = [*accumulate(row, initial=row[-1])]
     return row[0]
 

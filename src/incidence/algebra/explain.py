@@ -158,6 +158,7 @@ class Explanation:
         condition = _enough_nodes(m.enough_nodes)
         if m.is_open:
             condition = f", at most {m.max_overlap} matched in open faces"
+        # in words
         operations, biases = _count(m.dimension, "operation"), _count(m.num_biases, "bias")
         yield from lines(f"{operations} and {biases}{condition}.")
         yield from lines(str(self._paper_count or _TOO_LARGE))
@@ -275,6 +276,7 @@ class Explanation:
         for pair in self.data(show_all=False)["blocks"]:
             heading = escape(f"{pair['pair']}: {pair['count']}")
             rows.append(f"<tr><th colspan=3 style='text-align:left'>{heading}</th></tr>")
+            # a line of the table each
             rows += [_row(o["number"], o["formula"], o["words"]) for o in pair["operations"]]
             shown += len(pair["operations"])
         # how many rows are left out

@@ -36,6 +36,7 @@ def is_module(value: object) -> bool:
 
 def is_layer(value: object) -> bool:
     """Return whether a module is the complete layer of a map, or of some of its operations."""
+    # a torch module may have any `map`
     has_map = isinstance(getattr(value, "map", None), EquivariantMap)
     return has_map and hasattr(value, "operations_of")
 

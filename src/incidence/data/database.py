@@ -176,8 +176,9 @@ def find_keys(
         IncidenceError: A given key or time is not there, or no table refers to another.
     """
     tables = dict(sorted(tables.items()))
-    given = _given_keys(keys, tables)
+    given = _given_keys(keys, tables)  # these win over what names suggest
     primaries = {key: _primary(key, table) for key, table in tables.items()}
+    # the keys of each table
     known = {key: set(tables[key][column]) for key, column in primaries.items() if column}
     keyed = {}
     for key, table in tables.items():

@@ -279,7 +279,7 @@ class DataSet:
                 f"{self.name!r} defines its parts, so none are drawn: leave out {flag}."
             )
         numbers = None if groups is None else _group_numbers(groups, self.num_rows)
-        classes = self._classes()
+        classes = self._classes()  # so that parts have all classes in like shares
         splits = self.splits
         if not splits:
             rows = self._rows_with_target()

@@ -45,7 +45,7 @@ def from_database(what: Any, request: DataRequest) -> DataSet:
     given = options.get("keys") or ()
     keys = [given] if isinstance(given, str) else list(given)
     database = find_keys(request.name, tables_from(what), keys, options.get("times"))
-    table = task_table(options["task_table"])
+    table = task_table(options["task_table"])  # a row for each prediction
     columns = task_columns(table, database)
     used = [columns.entity, columns.time]
     names = choose_targets(table, request.targets, used)

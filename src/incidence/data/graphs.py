@@ -72,7 +72,7 @@ def graphs(
         )
         for n, m, part in zip(sizes.tolist(), counts, local, strict=True)
     ]
-    nodes, rows = features.split(sizes.tolist()), edge_features[order].split(counts)
+    nodes, rows = features.split(sizes.tolist()), edge_features[order].split(counts)  # by graph
     values = [None] * len(sizes) if targets is None else targets.unbind()
     return [
         Example._of(structure, {"i": x, EDGES: e}, target, False)
@@ -150,6 +150,7 @@ def read_graphs(
         raise IncidenceError(
             f"labels is the number of node labels, from 0 to {_MOST_LABELS:,}; got {shown(labels)}."
         )
+    # sorted, for a binary search
     symbols = list(range(labels)) if isinstance(labels, int) else sorted(labels)
     if path.suffix != ".g6":
         yield _read_edges(path, symbols, degrees)

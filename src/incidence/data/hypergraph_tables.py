@@ -92,7 +92,7 @@ def hif_files(path: Path) -> HifFiles:
     """Return the HIF files of a folder, or of its folders `train`, `val` and `test`."""
     if not path.is_dir():
         return HifFiles([], None)
-    files = _hif_files_in(path)
+    files = _hif_files_in(path)  # files of the folder itself win over parts below
     if files:
         return HifFiles(files, None)
     parts = list[int]()

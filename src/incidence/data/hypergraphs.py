@@ -135,6 +135,8 @@ def _level_of_target(
     if request.targets:
         wanted = [one for one in candidates if set(request.targets) <= set(one[1].columns)]
         is_of_whole = set(request.targets) <= tables.properties.keys()
+        # A target that no table has is looked for in the first one, whose message names its
+        # columns.
         candidates = wanted or candidates[: 0 if is_of_whole else 1]
     if candidates:
         return candidates[0]

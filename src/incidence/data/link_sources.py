@@ -249,7 +249,7 @@ def _are_sets(lines: Sequence[Sequence[str]]) -> bool:
     """
     if len({len(words) for words in lines}) > 1:
         return True
-    thirds = {words[2] for words in lines if len(words) > 2}
+    thirds = {words[2] for words in lines if len(words) > 2}  # names of nodes, or weights
     ends = {word for words in lines for word in words[:2]}
     have_numbers = any(word.isdecimal() for word in thirds)  # which may be weights of edges
     return bool(thirds & ends) and not have_numbers
@@ -321,7 +321,7 @@ def _parts_of_edges(edges: TextTable, ends: Sequence[str], graph: GraphTable) ->
     entries = graph.structure.locate(graph.edges, pairs).tolist()
     by_entry: dict[int, int] = {}
     for entry, (*_, part) in zip(entries, valid, strict=True):
-        by_entry.setdefault(entry, part)
+        by_entry.setdefault(entry, part)  # of repeated edges the first decides
     return [by_entry[entry] for entry in range(graph.structure.num_entries(graph.edges))]
 
 
@@ -351,6 +351,7 @@ def _keys(
         return usual
     first, second, *_ = edges.columns
     are_apart = not set(edges[first]) & set(edges[second])
+    # In a short list of edges, both columns may differ by chance.
     has_two_sorts = nodes is None and len(edges) >= _MANY_ROWS and are_apart
     return (first, second) if has_two_sorts else None
 

@@ -86,7 +86,7 @@ def from_arrays(request: DataRequest) -> DataSet:
     if labels.ndim == 2 and labels.shape[1] == 1:  # a column of one class each
         labels = labels[:, 0]
     task, [targets] = task_of([labels], "i", request.task, str(path))
-    graph = _with_degrees(_graph(path, arrays, len(labels)))
+    graph = _with_degrees(_graph(path, arrays, len(labels)))  # a row of labels for each node
     splits = _splits(path, arrays, len(labels))
     return graph_with_targets(request.name, graph, task, targets, splits)
 

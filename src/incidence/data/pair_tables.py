@@ -238,6 +238,7 @@ def read_pairs(table: TextTable, keys: Sequence[str], others: Mapping[str, TextT
         added = [text for column in columns for text in other[column]]
         names[sort] = sorted_names([*names[sort], *added])
     places = _places(rows, sorts, names)
+    # structures are fastest in order
     order = torch.tensor(_order_by_nodes(places), dtype=torch.long)
     pattern = " ".join(f"{letter}:{sort}" for letter, sort in zip(_LETTERS, sorts, strict=False))
     return PairTable(

@@ -294,6 +294,7 @@ def read_rows(
             " those, or examples."
         )
     given = options.get("smiles")
+    # `--smiles 2` of a file without a header
     is_number = not table.has_names and f"column {given}" in table.columns
     column = smiles_column(table, given if given in table.columns or is_number else None)
     # Other options of the reader say how files are read, and this is a table.
