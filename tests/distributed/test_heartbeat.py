@@ -111,6 +111,7 @@ def test_processes_that_fail_together_keep_their_own_messages() -> None:
     time.sleep(0.2)
     for beat in beats:
         beat.close(inc.IncidenceError("training has diverged"))
+        time.sleep(0.3)  # the other one is not ended meanwhile
     assert said == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from math import isnan
 from types import SimpleNamespace
 from typing import Any
@@ -127,6 +128,29 @@ def test_a_process_with_nothing_to_validate_on_counts_nothing(tmp_path):
         shares += [float(t) for batch in module.val_dataloader() for t in batch.target]
     assert shares[:-1] == [float(e.target) for e in held]
     assert isnan(shares[-1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"data": "d{rank}.npz"}, "the data must be the same on all processes"),
+        ({"data": "d0.npz", "hidden": 4}, "the options must be the same on all processes"),
+    ],
+)
+def test_processes_with_other_data_or_options_are_refused(options, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for rank in range(2):
+        inc.collate(graphs(20 + rank)).save(tmp_path / f"d{rank}.npz")
+
+    def work() -> None:
+        rank = os.environ["RANK"]
+        own: dict[str, Any] = {"data": options["data"].format(rank=rank)}
+        if "hidden" in options:
+            own["hidden"] = options["hidden"] + int(rank)
+        with pytest.raises(inc.IncidenceError, match=message):
+            train({**SMALL, **own})
+
+    assert two(work) == [0, 0]
 
 
 def test_both_processes_end_when_the_weights_of_one_run_away(tmp_path, monkeypatch):
