@@ -147,8 +147,9 @@ class RecordSpool:
 
     def _note(self, record: Record) -> None:
         """Add the texts of a record; a property that others lack is empty there."""
-        for key in record.properties.keys() - self.columns.keys():
-            self.columns[key] = PackedTexts([""] * len(self.names))
+        for key in record.properties:
+            if key not in self.columns:
+                self.columns[key] = PackedTexts([""] * len(self.names))
         for key, texts in self.columns.items():
             texts.append(record.properties.get(key, ""))
         self.names.append(record.name)
