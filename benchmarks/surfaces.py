@@ -2,7 +2,7 @@ r"""Do networks know a surface again when its triangulation is refined? All 43,1
 closed surfaces with at most 10 vertices, by the split of the data set: 60 % train, 20 % test.
 
     python -m benchmarks.surfaces [TASK ...] [--folder DATA] [--out FOLDER] [--epochs N]
-        [--seeds N] [--networks NAME ...] [--each N]
+        [--seeds N] [--first-seed N] [--networks NAME ...] [--each N]
 
 Every network is trained by `incidence train` with the same options, one for each task: the type (11
 classes), orientability, and the first Betti number. It is then measured on the test part, and on
@@ -21,7 +21,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -133,17 +133,18 @@ class Surfaces:
         assert isinstance(example.target, Tensor)
         return TASKS[task][example.target]
 
-    @cache  # noqa: B019, one object for the whole program, and plans are cached on batches
-    def batches(self, part: str) -> list[Example]:
-        """Return the batches of a part that is measured: `test`, or a name of `REFINED`."""
+    def batches(self, part: str) -> Iterator[Example]:
+        """Yield the batches of a part that is measured: `test`, or a name of `REFINED`.
+
+        They are made anew for every network: with their plans they would take 8 GB of memory.
+        """
         is_test = part == "test"
         test = self.whole.parts(self.whole.split(0)).test if is_test else self.refined(part)
         examples = list(test)
-        return [
-            collate(examples[start : start + _TOGETHER])
-            for start in range(0, len(examples), _TOGETHER)
-        ]
+        for start in range(0, len(examples), _TOGETHER):
+            yield collate(examples[start : start + _TOGETHER])
 
+    @cache  # noqa: B019, one object for the whole program
     def refined(self, name: str) -> list[Example]:
         """Return the 500 surfaces of the test part that the files list, refined."""
         how, rounds = REFINED[name]
@@ -158,7 +159,7 @@ class Surfaces:
         return uncollate(Example(finer, ones, batch.target, is_batch=True))
 
 
-def scores(predictor: Predictor, batches: Sequence[Example], task: str) -> dict[str, float]:
+def scores(predictor: Predictor, batches: Iterable[Example], task: str) -> dict[str, float]:
     """Return the accuracy and the balanced accuracy, in percent."""
     predictor.eval()
     predicted, target = [], []
@@ -235,6 +236,7 @@ def main(arguments: Sequence[str] | None = None, **options: Any) -> list[dict[st
     parser.add_argument("--out", type=Path, help="default: a temporary folder")
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--networks", nargs="+", choices=MODELS.values(), metavar="NAME")
     parser.add_argument("--each", type=int, default=0, help="training surfaces of every type")
     given = parser.parse_args(arguments)
@@ -245,7 +247,7 @@ def main(arguments: Sequence[str] | None = None, **options: Any) -> list[dict[st
     lines = []
     for task in given.tasks or TASKS:
         for name, model in chosen_models.items():
-            for seed in range(given.seeds):
+            for seed in range(given.first_seed, given.first_seed + given.seeds):
                 chosen = {"model": model, "epochs": given.epochs, "seed": seed}
                 path = out / f"{task}-{model}-{seed}"
                 load = partial(surfaces.for_task, task, given.each, seed)
