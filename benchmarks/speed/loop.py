@@ -136,7 +136,7 @@ def _batch(bench: Bench) -> list[Figure]:
 
 
 def _training(bench: Bench) -> Figure:
-    """The median step of `incidence.train`, from one call of `training_step` to the next, over that
+    """The median step of `incidence.train`, from when one begins to when the next begins, over that
     of a plain loop on the same data.
     """
     examples = random_molecules(bench.size(2560))
@@ -155,17 +155,17 @@ def _training_starts(examples: list[Example]) -> list[float]:
     """Return when each step of a run starts."""
     # here, as Lightning takes seconds
     train = import_module("incidence.train").train
-    training = import_module("incidence.train.trainer").Training
-    original, starts = training.training_step, list[float]()
+    training = import_module("incidence.train.steps").Training
+    original, starts = training.take_step, list[float]()
 
-    def timed(self: Any, batch: Example, k: int) -> Any:
+    def timed(self: Any, batch: Example, optimizer: Any) -> None:
         starts.append(time.perf_counter())
-        return original(self, batch, k)
+        original(self, batch, optimizer)
 
     options: dict[str, Any] = {"model": "graph", "epochs": 3, "batch_size": _BATCH, "threads": 1}
     with (
         tempfile.TemporaryDirectory() as folder,
-        patch.object(training, "training_step", timed),
+        patch.object(training, "take_step", timed),
     ):
         train({**options, "out": folder}, examples)
     return starts

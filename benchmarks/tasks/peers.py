@@ -21,7 +21,8 @@ from incidence.train.evaluate import evaluate
 from incidence.train.evaluation import Evaluation
 from incidence.train.run import quiet
 from incidence.train.run_folder import RunFolder
-from incidence.train.trainer import History, Training, new_trainer
+from incidence.train.steps import Training
+from incidence.train.trainer import History, new_trainer
 
 __all__ = ["GIN", "train_gin"]
 

@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import incidence as inc
 from incidence.models import PRESETS, Predictor, make, read_channels
 from incidence.nn import norms
-from incidence.train.trainer import Training
+from incidence.train.steps import Training
 from tests.models.small import for_preset
 from tests.train.several_processes import labelled_nodes
 
@@ -184,22 +184,22 @@ def record() -> dict[str, Any]:
 
 
 def training() -> tuple[list[str], list[str]]:
-    """Return what the steps of `inc.train` make without a device, and where they wait.
+    """Return what the losses of `inc.train` make without a device, and where they wait.
 
-    The steps are those of Lightning, with our hooks, from the third epoch on.
+    Waits count from the third epoch on.
     """
     made, waits = Factories(), [Reads(), Waits()]
-    original = Training.training_step
+    original = Training.batch_loss
 
-    def recorded_step(module: Training, batch: inc.Example, number: int) -> Tensor:
+    def recorded(module: Training, batch: inc.Example) -> Tensor:
         with ExitStack() as stack:
             stack.enter_context(made)
             if module.current_epoch > 1:
                 for one in waits:
                     stack.enter_context(one)
-            return original(module, batch, number)
+            return original(module, batch)
 
-    Training.training_step = recorded_step  # type: ignore[method-assign]
+    Training.batch_loss = recorded  # type: ignore[method-assign]
     for example, task in ((labelled_nodes("{i j}"), "classification"), (_rated(), "regression")):
         data = inc.data.load(example, task=task)
         with TemporaryDirectory() as folder:

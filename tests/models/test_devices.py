@@ -18,7 +18,7 @@ KNOWN_WAITS = {
     # one list of blocks for each product of several factors with channels
     "engine/products/join.py: rows = (torch.searchsorted(lists.ptr, bounds, right=True)",
     # the loss, once a step
-    "train/trainer.py: if not torch.isfinite(sums[0]):",
+    "train/steps.py: if not torch.isfinite(sums[0]):",
 }
 
 

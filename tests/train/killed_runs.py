@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from incidence.train.trainer import Training
+from incidence.train.steps import Training
 from tests.train.small_runs import die
 
 OPTIONS: dict[str, Any] = {
@@ -25,14 +25,14 @@ OPTIONS: dict[str, Any] = {
 
 def kill_in_step(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Lets the process die in its nth training step."""
-    own, count = Training.training_step, iter(range(10**6))
+    own, count = Training.take_step, iter(range(10**6))
 
     def step(self: Training, *arguments: Any) -> Any:
         if next(count) == number:
             die()
         return own(self, *arguments)
 
-    monkeypatch.setattr(Training, "training_step", step)
+    monkeypatch.setattr(Training, "take_step", step)
 
 
 def assert_same_bits(one: Path, other: Path) -> None:

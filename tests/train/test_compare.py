@@ -17,8 +17,8 @@ from incidence.cli import main
 from incidence.errors import IncidenceError
 from incidence.train import Config, Interrupted, train
 from incidence.train.compare import compare, repeated
+from incidence.train.steps import Training
 from incidence.train.sweep import combinations, sweep
-from incidence.train.trainer import Training
 from tests.train.small_runs import graphs
 
 SWEPT = """\

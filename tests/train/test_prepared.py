@@ -25,7 +25,7 @@ from incidence.train import resume, train
 from incidence.train.config import Config
 from incidence.train.evaluate import evaluate_run
 from incidence.train.shards import prepare_shards
-from incidence.train.trainer import Training
+from incidence.train.steps import Training
 from tests.train.several_processes import history, two
 from tests.train.small_runs import die, in_child
 
@@ -82,7 +82,7 @@ def test_two_processes_train_from_shards_as_one_does(prepared, tmp_path):
 def test_a_killed_run_from_shards_resumes_with_the_same_bits(prepared, tmp_path, monkeypatch):
     options = {**OPTIONS, "data": str(prepared)}
     train({**options, "out": str(tmp_path / "whole")})
-    step = Training.training_step
+    step = Training.take_step
     count = iter(range(100))
 
     def dying(self: Training, *arguments: Any) -> Any:
@@ -90,10 +90,10 @@ def test_a_killed_run_from_shards_resumes_with_the_same_bits(prepared, tmp_path,
             die()
         return step(self, *arguments)
 
-    monkeypatch.setattr(Training, "training_step", dying)
+    monkeypatch.setattr(Training, "take_step", dying)
     killed = in_child(lambda: train({**options, "out": str(tmp_path / "killed")}))
     assert killed == -signal.SIGKILL
-    monkeypatch.setattr(Training, "training_step", step)
+    monkeypatch.setattr(Training, "take_step", step)
     resume(tmp_path / "killed")
     whole, killed = (_weights(tmp_path / name) for name in ("whole", "killed"))
     assert all(torch.equal(whole[key], killed[key]) for key in whole)
@@ -103,23 +103,23 @@ def test_processes_that_are_killed_in_an_epoch_continue_in_it(prepared, tmp_path
     options = {**OPTIONS, "data": str(prepared), "dropout": 0.0, "precision": "64-true"}
     options["save_minutes"] = 1e-9
     train({**options, "out": str(tmp_path / "one")})
-    step = Training.training_step
+    step = Training.take_step
 
-    def dying(self: Training, *arguments: Any) -> Any:
-        if self.global_step == 6:  # of four in an epoch
+    def dying(self: Training, batch: Any, optimizer: Any, number: int) -> None:
+        if (self.current_epoch, number) == (1, 3):  # of four in an epoch
             die()
-        return step(self, *arguments)
+        step(self, batch, optimizer, number)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Training, "training_step", dying)
+        patch.setattr(Training, "take_step", dying)
         ended = two(lambda: train({**options, "out": str(tmp_path / "two")}))
     assert -signal.SIGKILL in ended
 
-    def counted(self: Training, *arguments: Any) -> Any:
-        assert self.global_step >= 6
-        return step(self, *arguments)
+    def counted(self: Training, batch: Any, optimizer: Any, number: int) -> None:
+        assert (self.current_epoch, number) >= (1, 3)
+        step(self, batch, optimizer, number)
 
-    monkeypatch.setattr(Training, "training_step", counted)
+    monkeypatch.setattr(Training, "take_step", counted)
     assert two(lambda: resume(tmp_path / "two")) == [0, 0]
     one, both = (torch.tensor(history(tmp_path / name)) for name in ("one", "two"))
     torch.testing.assert_close(one, both, rtol=1e-5, atol=1e-6)
@@ -193,11 +193,11 @@ def test_a_shard_that_is_damaged_while_processes_train_ends_all_of_them(
             raise self._shard(1).damage("a disk failed")
         return batch
 
-    step = Training.training_step
+    step = Training.take_step
 
-    def training(self: Training, *arguments: Any) -> Any:
-        ShardedExamples._is_training = self.global_step == 2
-        return step(self, *arguments)
+    def training(self: Training, batch: Any, optimizer: Any, number: int) -> None:
+        ShardedExamples._is_training = (self.current_epoch, number) == (0, 2)
+        step(self, batch, optimizer, number)
 
     def work() -> None:
         try:
@@ -208,7 +208,7 @@ def test_a_shard_that_is_damaged_while_processes_train_ends_all_of_them(
 
     monkeypatch.setattr(ShardedExamples, "_is_training", False, raising=False)
     monkeypatch.setattr(ShardedExamples, "_batch", damaged)
-    monkeypatch.setattr(Training, "training_step", training)
+    monkeypatch.setattr(Training, "take_step", training)
     started = time.monotonic()
     assert two(work) == [2, 2]
     assert time.monotonic() - started < 60

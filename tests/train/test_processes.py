@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 import incidence as inc
 from incidence.train import train
-from incidence.train.trainer import Training
+from incidence.train.steps import Training
 from tests.train.several_processes import SMALL, history, labelled_nodes, two
 from tests.train.small_runs import graphs
 

@@ -14,7 +14,7 @@ import torch
 
 from incidence.errors import IncidenceError
 from incidence.train import RunFolder, resume, train
-from incidence.train.trainer import Training
+from incidence.train.steps import Training
 from tests.train.killed_runs import OPTIONS, assert_same_bits, kill_in_step
 from tests.train.small_runs import die, in_child
 
@@ -79,14 +79,14 @@ def test_a_run_that_is_killed_in_an_epoch_continues_in_that_epoch(
         kill_in_step(patch, step)  # of four in an epoch
         always = {**options, "save_minutes": 1e-9, "out": str(path)}
         assert in_child(lambda: train(always)) == -signal.SIGKILL
-    own = Training.training_step
+    own = Training.take_step
     with pytest.MonkeyPatch.context() as patch:
 
-        def counted(self: Training, *arguments: Any) -> Any:
-            done.append(self.global_step)
-            return own(self, *arguments)
+        def counted(self: Training, batch: Any, optimizer: Any, number: int) -> None:
+            done.append(self.current_epoch * self.steps_per_epoch + number - 1)
+            own(self, batch, optimizer, number)
 
-        patch.setattr(Training, "training_step", counted)
+        patch.setattr(Training, "take_step", counted)
         resume(path)
     assert done == list(range(step, 16))
     assert_same_bits(path, tmp_path / "whole")
@@ -100,7 +100,7 @@ def test_no_checkpoint_is_written_in_an_epoch_before_its_time(
         kill_in_step(patch, 6)
         assert in_child(lambda: train(options)) == -signal.SIGKILL
     content = torch.load(tmp_path / "run" / "checkpoints" / "last.ckpt", weights_only=True)
-    assert content["global_step"] == 4
+    assert (content["epoch"], content["position"]["batches"]) == (0, 0)
 
 
 def _seconds(path: Path) -> float:

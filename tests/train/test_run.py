@@ -31,7 +31,7 @@ from incidence.train import Config, Interrupted, RunFolder, resume, train
 from incidence.train.checkpoint import read
 from incidence.train.evaluation import Evaluation
 from incidence.train.report import finish, summary
-from incidence.train.trainer import Training
+from incidence.train.steps import Training
 from tests.train.small_runs import as_scored, graphs, in_child
 
 SMALL: dict[str, Any] = {
@@ -735,13 +735,13 @@ def test_weights_that_run_away_are_told_and_never_saved(batch_size, what, number
 
 
 def test_the_checkpoint_before_a_runaway_stays(numbers, tmp_path, monkeypatch):
-    own = Training.training_step
+    own = Training.batch_loss
 
-    def step(self: Training, batch: Any, number: int) -> Any:
-        loss = own(self, batch, number)
+    def batch_loss(self: Training, batch: Any) -> Any:
+        loss = own(self, batch)
         return loss * torch.inf if self.current_epoch == 1 else loss
 
-    monkeypatch.setattr(Training, "training_step", step)
+    monkeypatch.setattr(Training, "batch_loss", batch_loss)
     with pytest.raises(IncidenceError, match="in epoch 2: training has diverged"):
         train(
             {
@@ -1272,19 +1272,20 @@ def test_ctrl_c_says_how_to_go_on_and_the_same_bits_come_out(
 ):
     from incidence.cli import main
 
-    path, own = tmp_path / "run", Training.training_step
+    path, own = tmp_path / "run", Training.take_step
+    count = iter(range(10**6))
 
-    def step(self: Training, batch: Any, number: int) -> Any:
-        if (self.current_epoch, number) == (1, 1):
+    def step(self: Training, *arguments: Any) -> Any:
+        if next(count) == self.steps_per_epoch + 1:  # in the second step of the second epoch
             os.kill(os.getpid(), signal.SIGINT)
-        return own(self, batch, number)
+        return own(self, *arguments)
 
     words = [f"--{key.replace('_', '-')}={value}" for key, value in SMALL.items()]
     # which is switched off where tests run in the background
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Training, "training_step", step)
+            patch.setattr(Training, "take_step", step)
             assert main(["train", f"--data={numbers}", f"--out={path}", *words]) == 130
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
@@ -1330,7 +1331,7 @@ def test_an_interrupted_run_names_its_folder(numbers, tmp_path, monkeypatch):
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Training, "training_step", stop)
+    monkeypatch.setattr(Training, "take_step", stop)
     with pytest.raises(
         Interrupted, match=r"stopped; continue with: `incidence\.train\.resume"
     ) as error:

@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import load_file
 
 from incidence.train import resume, train
-from incidence.train.trainer import Plateau, Training
+from incidence.train.learning_rate import Plateau
+from incidence.train.steps import Training
 from tests.train.killed_runs import OPTIONS, assert_same_bits, kill_in_step
 from tests.train.small_runs import graphs, in_child
 
@@ -35,18 +36,18 @@ def test_a_killed_run_with_averages_and_a_plateau_ends_with_the_same_bits(number
 
 
 def test_the_averaged_weights_are_those_of_the_formula(tmp_path, monkeypatch):
-    weights, own = [], Training.on_train_batch_end
+    weights, own = [], Training.take_step
 
     def note(self, *arguments):
-        weights.append([p.detach().clone() for p in self.predictor.parameters()])
         own(self, *arguments)
+        weights.append([p.detach().clone() for p in self.predictor.parameters()])
 
-    monkeypatch.setattr(Training, "on_train_batch_end", note)
+    monkeypatch.setattr(Training, "take_step", note)
     starts, begin = [], Training.__init__
 
-    def start(self, predictor, experiment):
+    def start(self, predictor, *arguments):
         starts.extend(p.detach().clone() for p in predictor.parameters())
-        begin(self, predictor, experiment)
+        begin(self, predictor, *arguments)
 
     monkeypatch.setattr(Training, "__init__", start)
     options = {**OPTIONS, "epochs": 2, "average": 0.5, "out": str(tmp_path / "run")}
@@ -63,13 +64,13 @@ def test_the_averaged_weights_are_those_of_the_formula(tmp_path, monkeypatch):
 
 
 def test_statistics_of_norms_are_averaged_with_the_weights(tmp_path, monkeypatch):
-    statistics, own = [], Training.on_train_batch_end
+    statistics, own = [], Training.take_step
 
     def note(self, *arguments):
-        statistics.append({k: b.clone() for k, b in self.predictor.named_buffers()})
         own(self, *arguments)
+        statistics.append({k: b.clone() for k, b in self.predictor.named_buffers()})
 
-    monkeypatch.setattr(Training, "on_train_batch_end", note)
+    monkeypatch.setattr(Training, "take_step", note)
     options = {**OPTIONS, "epochs": 2, "average": 0.5, "validation": 0.0, "norm": "batch"}
     run = train({**options, "out": str(tmp_path / "run")}, graphs(20))
     averaged = dict(run.predictor.named_buffers())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Union
 
 import torch
@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from incidence.algebra.pattern import Pattern
 from incidence.data.dataset import Task
-from incidence.data.order import Chosen, Order
+from incidence.data.order import Chosen
 from incidence.data.shards import ShardedExamples
 from incidence.distributed.splitting import part_of_example, split
 from incidence.errors import IncidenceError, shown
@@ -22,10 +22,12 @@ from incidence.structure.sampling import prepare_samples
 __all__ = [
     "Augment",
     "Batches",
+    "Epoch",
     "ExampleBatches",
     "NeighbourBatches",
     "SplitExamples",
     "loader",
+    "one_epoch",
     "read_sizes",
     "training_batches",
 ]
@@ -75,13 +77,12 @@ class SplitExamples:
         self._is_split = is_split
         self._parts: dict[tuple[int, ...], tuple[Sequence[Example], Structure]] = {}
 
-    def loader(self, examples: Sequence[Example]) -> DataLoader[Any]:
-        """Return a loader of one batch. All processes call this together."""
-        batch = collate(examples)
-        return DataLoader([self._of(examples, batch)], batch_size=None)  # type: ignore[arg-type]
+    def batch(self, examples: Sequence[Example]) -> Example:
+        """Return the part of this process. All processes call this together.
 
-    def _of(self, examples: Sequence[Example], batch: Example) -> Example:
-        """Return the rows of this process. Examples with the same structures share their part."""
+        Examples with the same structures share how these are split.
+        """
+        batch = collate(examples)
         if not self._is_split:
             return batch
         key = tuple(id(one.structure) for one in examples)
@@ -169,7 +170,27 @@ def read_sizes(text: str) -> list[int | None]:
     return [None if part == "all" else int(part) for part in parts]
 
 
-def loader(batches: Batches, order: Order) -> DataLoader[Any]:
+class Epoch:
+    """The batches of an epoch, each made when its turn comes.
+
+    Args:
+        batches: A batch for every item of the order.
+        order: The order, which may be another one each time.
+    """
+
+    def __init__(self, batches: Any, order: Iterable[Any]) -> None:
+        self._batches, self._order = batches, order
+
+    def __iter__(self) -> Iterator[Example]:
+        return (self._batches[chosen] for chosen in self._order)
+
+
+def one_epoch(batches: Any, order: Iterable[Any]) -> DataLoader[Any]:
+    """Return a loader whose one item is a whole epoch."""
+    return loader([Epoch(batches, order)], [0])
+
+
+def loader(batches: Any, order: Iterable[Any]) -> DataLoader[Any]:
     """Return a loader of batches in a given order."""
     # A loader draws a number when it starts, before Lightning seeds the first epoch and after it
     # seeds later ones. With a generator for the loader alone, that makes no difference.

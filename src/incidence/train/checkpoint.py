@@ -25,7 +25,6 @@ RESUMABLE = (
     "loops",
     "callbacks",
     "optimizer_states",
-    "lr_schedulers",
     "epoch",
     "global_step",
 )

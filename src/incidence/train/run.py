@@ -35,7 +35,8 @@ from incidence.train.metrics import HIGHER, watched_metric
 from incidence.train.model_spec import in_one_line
 from incidence.train.prepare import Experiment, load_for, new_predictor, prepare
 from incidence.train.run_folder import RunFolder, read_history, read_json, write
-from incidence.train.trainer import History, Progress, Training, new_trainer
+from incidence.train.steps import Training
+from incidence.train.trainer import History, Progress, new_trainer
 
 try:
     import fcntl
@@ -372,8 +373,9 @@ class _Job:
             )
         self.history = History(folder.history, _earlier_seconds(folder))
         self.progress = Progress(is_shown)
-        self.module = Training(self.predictor, experiment)
+        self.module = Training(self.predictor, experiment, self.progress.after_step)
         self.module.checkpoint = folder.last
+        self.progress.steps_per_epoch = self.module.steps_per_epoch
         with quiet():
             self.trainer = new_trainer(experiment, folder, [self.history, self.progress])
 
