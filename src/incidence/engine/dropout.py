@@ -35,14 +35,6 @@ def keep_masks(shapes: Sequence[torch.Size], num_dropped: int, like: Tensor) -> 
     ]
 
 
-torch.library.define(
-    "incidence::keep_mask",
-    "(Tensor x, int num_dropped) -> Tensor",
-    tags=(torch.Tag.nondeterministic_seeded,),
-)
-
-
-@torch.library.impl("incidence::keep_mask", "CompositeExplicitAutograd")
 def _keep_mask(x: Tensor, num_dropped: int) -> Tensor:
     return keep_masks([x.shape], num_dropped, x)[0]
 
@@ -51,7 +43,13 @@ def _shape_of_keep_mask(x: Tensor, num_dropped: int) -> Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-torch.library.register_fake("incidence::keep_mask", _shape_of_keep_mask)
+# A kernel for meta tensors, and no `register_fake`, for the reason that `plain.py` has.
+_LIBRARY = torch.library.Library("incidence", "FRAGMENT")
+_LIBRARY.define(
+    "keep_mask(Tensor x, int num_dropped) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,)
+)
+_LIBRARY.impl("keep_mask", _keep_mask, "CompositeExplicitAutograd")
+_LIBRARY.impl("keep_mask", _shape_of_keep_mask, "Meta")
 
 
 def traced_keep_mask(x: Tensor, num_dropped: int) -> Tensor:

@@ -280,19 +280,24 @@ def misfit(xs: Sequence[Tensor], counts: Sequence[Tensor]) -> str | None:
     return None
 
 
-@torch.library.custom_op(
-    "incidence::refuse", mutates_args=(), schema="(Tensor like, SymInt[] shape, str why) -> Tensor"
-)
 def _refuse(like: Tensor, shape: Sequence[int], why: str) -> Tensor:
     raise IncidenceError(why)
 
 
-@_refuse.register_fake
-def _(like: Tensor, shape: Sequence[int], why: str) -> Tensor:
+def _shape_of_refusal(like: Tensor, shape: Sequence[int], why: str) -> Tensor:
     return like.new_empty(shape)
 
 
-_refuse.register_autograd(lambda ctx, grad: (None, None, None))  # recorded, and never reached
+# A kernel for meta tensors serves recording as `register_fake` does. That one looks for the source
+# of its caller among all modules, which takes a third of the time of `import incidence.nn`.
+_LIBRARY = torch.library.Library("incidence", "FRAGMENT")
+_LIBRARY.define("refuse(Tensor like, SymInt[] shape, str why) -> Tensor")
+_LIBRARY.impl("refuse", _refuse, "CompositeExplicitAutograd")
+_LIBRARY.impl("refuse", _shape_of_refusal, "Meta")
+# recorded, and never reached
+torch.library.register_autograd(
+    "incidence::refuse", lambda ctx, grad: (None, None, None), lib=_LIBRARY
+)
 
 
 def refused(why: str | None, like: Tensor, *shape: int) -> Tensor:
@@ -306,5 +311,5 @@ def refused(why: str | None, like: Tensor, *shape: int) -> Tensor:
         like: A tensor of the type of the result.
         shape: The shape of the result.
     """
-    step: Tensor = _refuse(like, shape, NO_PLAN if why is None else why)
+    step: Tensor = torch.ops.incidence.refuse(like, shape, NO_PLAN if why is None else why)
     return step
