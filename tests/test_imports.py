@@ -52,6 +52,21 @@ def test_the_first_layer_loads_nothing_that_importing_layers_did_not():
     assert run_python(code).strip() == "[]"
 
 
+def test_importing_layers_leaves_what_few_networks_need_until_it_is_used():
+    code = (
+        "import sys, incidence.nn, incidence.algebra; print(sorted(name for name in sys.modules if"
+        " name.split('.')[-1] in ('attention', 'symmetry', 'harmonic', 'composition', 'html')))\n"
+        "from incidence.nn import *; from incidence.algebra import *\n"
+        "print(Attention.__name__, Exchangeable.__name__, Polynomial.__name__)\n"
+        "print('Attention' in dir(incidence.nn), 'Polynomial' in dir(incidence.algebra))"
+    )
+    assert run_python(code).splitlines() == [
+        "['incidence.nn.composition']",
+        "Attention Exchangeable Polynomial",
+        "True True",
+    ]
+
+
 def test_every_name_at_the_front_door_can_be_had():
     assert incidence.__all__ == sorted(incidence.__all__)
     assert all(getattr(incidence, name) is not None for name in incidence.__all__)

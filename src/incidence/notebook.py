@@ -6,10 +6,16 @@ when a notebook shows an object.
 
 from __future__ import annotations
 
-from html import escape
 from importlib import import_module
 
-__all__ = ["html_of"]
+__all__ = ["escaped", "html_of"]
+
+
+def escaped(text: str) -> str:
+    """Return a text as HTML shows it."""
+    from html import escape  # here, as only notebooks pay for its tables
+
+    return escape(text)
 
 
 def html_of(value: object) -> str:
@@ -22,5 +28,5 @@ def html_of(value: object) -> str:
     try:
         notebooks = import_module("incidence.plot.notebooks")
     except ImportError:
-        return f"<pre>{escape(repr(value))}</pre>"
+        return f"<pre>{escaped(repr(value))}</pre>"
     return str(notebooks.html_of(value))

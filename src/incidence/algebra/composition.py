@@ -39,7 +39,7 @@ from incidence.algebra.overlap import Matrix, overlap_matrices
 from incidence.algebra.signs import gather, split, spread
 from incidence.errors import IncidenceError
 
-__all__ = ["Composition", "Polynomial", "orbit_to_pool", "pool_to_orbit"]
+__all__ = ["Composition", "Polynomial", "Product", "orbit_to_pool", "pool_to_orbit"]
 
 
 def pool_to_orbit(equivariant_map: EquivariantMap | str, operation: int) -> dict[int, int]:
@@ -352,3 +352,6 @@ def _multinomial(n: int, parts: Sequence[int]) -> int:
     for part in parts:
         ways //= factorial(part)
     return ways
+
+
+Product = Composition  # its public name in the algebra, which `nn.Product` has, too

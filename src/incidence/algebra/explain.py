@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from html import escape
 from itertools import islice
 from typing import Any, overload
 
@@ -27,6 +26,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.algebra.products import ProductText, needs_join
 from incidence.algebra.variables import bound_in_words, num_variables
 from incidence.errors import IncidenceError, TooLargeError, by_door
+from incidence.notebook import escaped
 
 __all__ = ["Explanation", "ProductExplanation", "explain"]
 
@@ -274,7 +274,7 @@ class Explanation:
         rows = []
         shown = 0
         for pair in self.data(show_all=False)["blocks"]:
-            heading = escape(f"{pair['pair']}: {pair['count']}")
+            heading = escaped(f"{pair['pair']}: {pair['count']}")
             rows.append(f"<tr><th colspan=3 style='text-align:left'>{heading}</th></tr>")
             # a line of the table each
             rows += [_row(o["number"], o["formula"], o["words"]) for o in pair["operations"]]
@@ -484,14 +484,14 @@ def _place_data(place: TensorOrbit) -> dict[str, Any]:
 
 
 def _row(number: int, formula: str, words: str) -> str:
-    cells = f"<td><code>{escape(formula)}</code></td><td>{escape(words)}</td>"
+    cells = f"<td><code>{escaped(formula)}</code></td><td>{escaped(words)}</td>"
     return f"<tr><td>{number}</td>{cells}</tr>"
 
 
 def _html(
     head: Iterable[str], legend: Iterable[str], rows: Iterable[str], rest: Iterable[str]
 ) -> str:
-    first = "<br>".join(map(escape, head))
-    last = "".join(f"<p>{escape(line)}</p>" for line in rest)
+    first = "<br>".join(map(escaped, head))
+    last = "".join(f"<p>{escaped(line)}</p>" for line in rest)
     table = f"<table>{''.join(rows)}</table>"
-    return f"<div><p>{first}</p><p>{escape(' '.join(legend))}</p>{table}{last}</div>"
+    return f"<div><p>{first}</p><p>{escaped(' '.join(legend))}</p>{table}{last}</div>"

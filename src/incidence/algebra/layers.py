@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from html import escape
 from textwrap import wrap
 from typing import Any
 
@@ -18,6 +17,7 @@ from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.multilinear import MultilinearMap
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.variables import bound_in_words, num_variables
+from incidence.notebook import escaped
 
 __all__ = ["MAPS", "Layer", "NetworkExplanation", "is_layer", "is_module", "lines"]
 
@@ -236,11 +236,11 @@ class NetworkExplanation:
     def _repr_html_(self) -> str:
         rows = []
         for layer in self.layers:
-            name, text = escape(layer.name), escape(str(layer.map))
-            words = escape(f"{layer.kind}, {layer.sentence()}")
+            name, text = escaped(layer.name), escaped(str(layer.map))
+            words = escaped(f"{layer.kind}, {layer.sentence()}")
             rows.append(f"<tr><td>{name}</td><td><code>{text}</code></td><td>{words}</td></tr>")
         table = f"<table>{''.join(rows)}</table>"
-        return f"<div><p>{escape(self._head())}</p>{table}<p>{escape(self._rest())}</p></div>"
+        return f"<div><p>{escaped(self._head())}</p>{table}<p>{escaped(self._rest())}</p></div>"
 
 
 def _num_parameters(parameters: Iterable[Any]) -> int | None:
