@@ -1,6 +1,6 @@
 """From a pattern to every equivariant operation: exact, and with the standard library only."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from incidence.algebra.describe import read
 from incidence.algebra.explain import Explanation, ProductExplanation, explain
@@ -9,7 +9,6 @@ from incidence.algebra.multilinear import MultilinearMap
 from incidence.algebra.orbit import Class, Orbit
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.products import ProductText
-from incidence.lazy import front_door
 
 if TYPE_CHECKING:
     from incidence.algebra.composition import (
@@ -39,16 +38,15 @@ __all__ = [
     "read",
 ]
 
-# Products of maps are rare, and need fractions.
-_HOMES = {
-    "Composition": "incidence.algebra.composition",
-    "Polynomial": "incidence.algebra.composition",
-    "Product": "incidence.algebra.composition",
-    "orbit_to_pool": "incidence.algebra.composition",
-    "pool_to_orbit": "incidence.algebra.composition",
-}
-__getattr__, _names = front_door(__name__, _HOMES)
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from incidence.algebra import composition  # which few need, and which needs fractions
+
+    globals()[name] = value = getattr(composition, name)
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_names()})
+    return sorted({*globals(), *__all__})

@@ -5,9 +5,9 @@ What most networks have is loaded at once. Attention, products, other groups, di
 parts are loaded on first use: they would add a quarter to the time of `import incidence.nn`.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from incidence.lazy import front_door, uninterrupted
+from incidence.lazy import uninterrupted
 
 with uninterrupted():
     from incidence.engine.aggregate import Aggregation, register_aggregation
@@ -17,31 +17,21 @@ with uninterrupted():
     from incidence.nn.readout import Readout
 
 if TYPE_CHECKING:
-    from incidence.nn.attention import Attention
-    from incidence.nn.automorphism import AutomorphismLinear
-    from incidence.nn.diffusion import Diffusion, Neighbours
-    from incidence.nn.exchangeable import Exchangeable
-    from incidence.nn.harmonic import Harmonic
-    from incidence.nn.masked import MaskedLinear
-    from incidence.nn.odd import Gate
-    from incidence.nn.products import Multilinear, Product
-    from incidence.nn.topology import HarmonicRanks, HarmonicReadout, HarmonicTerm
-
-_HOMES = {
-    "Attention": "incidence.nn.attention",
-    "AutomorphismLinear": "incidence.nn.automorphism",
-    "Diffusion": "incidence.nn.diffusion",
-    "Exchangeable": "incidence.nn.exchangeable",
-    "Gate": "incidence.nn.odd",
-    "Harmonic": "incidence.nn.harmonic",
-    "HarmonicRanks": "incidence.nn.topology",
-    "HarmonicReadout": "incidence.nn.topology",
-    "HarmonicTerm": "incidence.nn.topology",
-    "MaskedLinear": "incidence.nn.masked",
-    "Multilinear": "incidence.nn.products",
-    "Neighbours": "incidence.nn.diffusion",
-    "Product": "incidence.nn.products",
-}
+    from incidence.nn.rare import (
+        Attention,
+        AutomorphismLinear,
+        Diffusion,
+        Exchangeable,
+        Gate,
+        Harmonic,
+        HarmonicRanks,
+        HarmonicReadout,
+        HarmonicTerm,
+        MaskedLinear,
+        Multilinear,
+        Neighbours,
+        Product,
+    )
 
 __all__ = [
     "Activation",
@@ -69,8 +59,15 @@ __all__ = [
     "register_aggregation",
 ]
 
-__getattr__, _names = front_door(__name__, _HOMES)
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from incidence.nn import rare
+
+    globals()[name] = value = getattr(rare, name)
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_names()})
+    return sorted({*globals(), *__all__})
