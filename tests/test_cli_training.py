@@ -483,6 +483,23 @@ def test_two_processes_of_torchrun_do_what_one_does(data, tmp_path, capsys):
 
 
 @pytest.mark.slow
+def test_torchrun_needs_no_further_options(data, tmp_path):
+    words = ["-m", "incidence", "train", "--data", str(Path(data).resolve()), "--epochs", "1"]
+    launcher = [str(Path(sys.executable).parent / "torchrun"), "--nproc_per_node=2"]
+    done = subprocess.run(
+        [*launcher, "--master-port=29733", *words],
+        cwd=tmp_path,
+        env=_environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    [run] = (tmp_path / "runs").iterdir()
+    assert (run / "model.safetensors").is_file()
+    assert done.stderr.count("Training on") == 1
+
+
+@pytest.mark.slow
 def test_two_processes_end_together_when_weights_run_away(data, tmp_path):
     words = ["train", "--data", data, *SMALL, "--out", str(tmp_path / "run"), "--devices", "2"]
     words += ["--lr", "1e38", "--norm", "none", "--clip", "0"]

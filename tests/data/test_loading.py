@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import networkx as nx
 import pytest
 import torch
 
@@ -137,6 +138,7 @@ def test_a_data_set_without_splits_gets_one_by_chance():
         ),
         ([], {}, "the data set 'examples' is empty"),
         ([1, 2], {}, "or a DataSet; got <class 'list'>"),
+        ([nx.path_graph(3)], {}, "Convert graphs of networkx, each with its target, as in inc"),
         (squares(2), {"target": "x"}, "a list of examples has one target: leave out `target`"),
         (
             squares(2),

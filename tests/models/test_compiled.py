@@ -3,6 +3,7 @@ network does.
 """
 
 import copy
+from collections.abc import Iterator
 from itertools import product
 
 import pytest
@@ -100,6 +101,29 @@ def test_presets_compile_as_they_come(name):
     net.plan(example.structure)
     compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(x, example.structure), expected)
+
+
+def test_structures_without_plans_compile_once_more_for_a_second_size_and_never_again():
+    def own_sizes() -> Iterator[tuple[dict[str, Tensor], inc.Structure]]:
+        for n in range(3, 8):
+            ring = torch.stack([torch.arange(n), (torch.arange(n) + 1) % n])
+            x = {"i": torch.ones(n, 3), "{i j}": torch.ones(n, 2)}
+            yield x, inc.geometry.graph(ring, num_nodes=n)
+
+    net = IncidenceNet("i, {i j} -> ", WIDTHS, hidden=4, depth=1)
+    layers = inc.nn.Sequential(
+        inc.nn.Linear("i, {i j} -> i, {i j}", WIDTHS, 4),
+        inc.nn.Activation(),
+        inc.nn.Linear("i, {i j} -> i", 4, 4),
+    )
+    for module in (net.eval(), layers):
+        torch._dynamo.reset()
+        counter = CompileCounterWithBackend("eager")
+        compiled, counts = torch.compile(module, backend=counter), []
+        for x, structure in own_sizes():
+            torch.testing.assert_close(compiled(x, structure), module(x, structure))
+            counts.append(counter.frame_count)
+        assert counts == [1, 2, 2, 2, 2]
 
 
 @pytest.mark.exhaustive

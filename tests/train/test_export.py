@@ -246,6 +246,21 @@ def test_small_networks_with_products_and_attention_are_exported_and_have_the_sa
     assert_exported(*made(name, **SMALL_PRESETS[name]), tmp_path / f"model{suffix}")
 
 
+@pytest.mark.parametrize(
+    ("how", "suffix"),
+    [
+        ("max", ".pt2"),
+        pytest.param("mean", ".pt2", marks=pytest.mark.exhaustive),
+        pytest.param("mean", ".onnx", marks=pytest.mark.exhaustive),
+        pytest.param("max", ".onnx", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_jumping_knowledge_is_exported_and_has_the_same_outputs(how, suffix, tmp_path):
+    settings = {"operations": "self", "readout": "sum", "head_depth": 0, "norm": "none"}
+    predictor, spec = made("graph", **settings, depth=2, jumping=how)
+    assert_exported(predictor, spec, tmp_path / f"model{suffix}")
+
+
 def test_a_network_that_reads_holes_is_refused(tmp_path):
     with pytest.raises(IncidenceError, match="a network that reads holes cannot be exported"):
         export(*made("topology"), tmp_path / "model.onnx")

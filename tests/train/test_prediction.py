@@ -744,3 +744,13 @@ def test_predictions_are_not_written_under_a_name_of_another_format(runs, tmp_pa
     assert not out.exists()
     with pytest.raises(IncidenceError, match="predictions are written as"):
         inc.load(runs["molecule"]).predict(["CCO"]).save(out)
+
+
+def test_a_mesh_is_predicted_as_its_file(runs, tmp_path):
+    model, path = inc.load(runs["mesh"]), tmp_path / "a.obj"
+    path.write_text(obj(1.5))
+    mesh = inc.geometry.read_mesh(path)
+    expected = model.predict(path).values
+    points = inc.Example(mesh.structure, {"pos=i": mesh.points})
+    for what in (mesh, [mesh], points):
+        torch.testing.assert_close(model.predict(what).values, expected)

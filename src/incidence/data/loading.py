@@ -250,9 +250,16 @@ def _are_examples(what: Any) -> bool:
 
 
 def _refuse(what: Any, request: DataRequest) -> DataSet:
+    items = what if isinstance(what, (list, tuple)) else [what]
+    hint = ""
+    if items and type(items[0]).__module__.startswith("networkx"):
+        hint = (
+            " Convert graphs of networkx, each with its target, as in"
+            " inc.geometry.convert.from_networkx(graph).replace(target=torch.tensor(1))."
+        )
     raise IncidenceError(
         "data is a name, a path, a data frame, examples, graphs of PyG, or a DataSet; got"
-        f" {type(what)!r}."
+        f" {type(what)!r}.{hint}"
     )
 
 

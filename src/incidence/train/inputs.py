@@ -31,6 +31,7 @@ from incidence.data.hypergraph_tables import lines_as_table
 from incidence.data.hypergraphs import READER as HYPERGRAPHS
 from incidence.data.hypergraphs import records_of_hypergraphs
 from incidence.data.lifts import lift_all
+from incidence.data.meshes import features_of
 from incidence.data.molecule_files import are_smiles, find_smiles, read_smiles
 from incidence.data.node_tables import READER as GRAPH_TABLES
 from incidence.data.node_tables import record_of_graph
@@ -57,6 +58,7 @@ from incidence.data.tables import (
     table_of,
 )
 from incidence.errors import IncidenceError
+from incidence.geometry.meshes import Mesh
 from incidence.structure.collate import uncollate
 from incidence.structure.example import Example
 from incidence.train.model_spec import ModelSpec
@@ -126,6 +128,8 @@ def _with_name(error: IncidenceError, name: str) -> IncidenceError:
 def lifted(example: Example, spec: ModelSpec) -> Example:
     """Return the example with the tensors that the lift of the model adds, unless it has them."""
     example = with_planned(example, spec.reader_options.get(PLAN, {}))
+    if spec.reader == "mesh" and set(example.features) == {"pos=i"}:
+        example = features_of(example)
     if is_lifted(example, spec):
         return example
     return lift_all([example], spec.lift, **spec.lift_options)[0]
@@ -221,6 +225,10 @@ def _graph_of_tables(
 
 def _of_anything(what: Any, spec: ModelSpec, errors: _Errors) -> Iterator[Record]:
     what = unpacked(what)
+    if isinstance(what, Mesh):
+        what = [what]
+    if isinstance(what, (list, tuple)):
+        what = [_of_mesh(item) if isinstance(item, Mesh) else item for item in what]
     if isinstance(what, (str, PathLike)):
         return _of_texts([what], spec, errors)
     if isinstance(what, DataSet):
@@ -243,6 +251,10 @@ def _of_anything(what: Any, spec: ModelSpec, errors: _Errors) -> Iterator[Record
         single = (one for item in items for one in (uncollate(item) if item.is_batch else [item]))
         return _numbered(map(with_floats, single), "example")
     raise IncidenceError(_unreadable(what, items if is_list else [], spec))
+
+
+def _of_mesh(mesh: Mesh) -> Example:
+    return Example(mesh.structure, {"pos=i": mesh.points.float()})
 
 
 def _unreadable(what: Any, items: Sequence[Any], spec: ModelSpec) -> str:
