@@ -19,6 +19,8 @@ KNOWN_WAITS = {
     "engine/products/join.py: rows = (torch.searchsorted(lists.ptr, bounds, right=True)",
     # the loss, once a step
     "train/steps.py: if not torch.isfinite(sums[0]):",
+    # whether a checkpoint is due, right after the loss, which was waited for
+    "train/steps.py: self._is_due = bool(sums[2])",
 }
 
 
