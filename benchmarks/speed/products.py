@@ -249,11 +249,20 @@ def _peak(bench: Bench, way: str) -> float:
 
 
 def attention(bench: Bench) -> list[Figure]:
-    """Four heads along the edges of a graph: ours, and PyG's TransformerConv with as many
-    channels.
+    """Four heads along the edges of a large graph, and of a batch of small ones: ours, and PyG's
+    TransformerConv with as many channels.
     """
-    convolution = need("torch_geometric.nn", "the benchmark `products`", "peers").TransformerConv
-    graph = structures.shuffled(structures.random_graph(bench.size(EDGES)))
+    need("torch_geometric.nn", "the benchmark `products`", "peers")
+    large = structures.shuffled(structures.random_graph(bench.size(EDGES)))
+    small = collate([structures.random_graph(60, degree=4) for _ in range(64)])
+    return [
+        _attention(bench, large, "a large graph", 1, bar=1.0),
+        _attention(bench, small, "64 small graphs", 20, bar=None),
+    ]
+
+
+def _attention(bench: Bench, graph: Structure, where: str, calls: int, bar: float | None) -> Figure:
+    convolution = import_module("torch_geometric.nn").TransformerConv
     layer, peer = (
         Attention("(i j)", "i", CHANNELS, CHANNELS, heads=4),
         convolution(CHANNELS, CHANNELS // 4, heads=4),
@@ -266,14 +275,12 @@ def attention(bench: Bench) -> list[Figure]:
         module.zero_grad()
         x.grad = None
 
-    times = bench.timer("attention, K = 64").run(
+    times = bench.timer(f"attention, K = 64, {where}", calls=calls).run(
         {"ours": partial(step, layer, graph), "TransformerConv": partial(step, peer, edges)}
     )
-    return [
-        Figure(
-            "PyG's TransformerConv over our attention, 4 heads",
-            ratio(times, "TransformerConv", "ours"),
-            bar=1.0,
-            is_least=True,
-        )
-    ]
+    return Figure(
+        f"PyG's TransformerConv over our attention, 4 heads, {where}",
+        ratio(times, "TransformerConv", "ours"),
+        bar=bar,
+        is_least=True,
+    )
