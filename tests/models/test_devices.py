@@ -16,7 +16,7 @@ from tests.models.device_recorder import SETTINGS, Factories, Reads, Waits
 
 KNOWN_WAITS = {
     # one list of blocks for each product of several factors with channels
-    "engine/products/join.py: rows = (torch.searchsorted(lists.ptr, bounds, right=True)",
+    "engine/products/join.py: rows = (torch.searchsorted(",
     # the loss, once a step
     "train/steps.py: if not torch.isfinite(sums[0]):",
     # whether a checkpoint is due, right after the loss, which was waited for
