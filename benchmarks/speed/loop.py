@@ -158,9 +158,9 @@ def _training_starts(examples: list[Example]) -> list[float]:
     training = import_module("incidence.train.steps").Training
     original, starts = training.take_step, list[float]()
 
-    def timed(self: Any, batch: Example, optimizer: Any) -> None:
+    def timed(self: Any, batch: Example, optimizer: Any, number: int) -> None:
         starts.append(time.perf_counter())
-        original(self, batch, optimizer)
+        original(self, batch, optimizer, number)
 
     options: dict[str, Any] = {"model": "graph", "epochs": 3, "batch_size": _BATCH, "threads": 1}
     with (
