@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -94,12 +95,51 @@ def test_classes_parts_names_and_columns_come_back(tmp_path):
     data = inc.data.load("solubility")
     written(tmp_path / "prepared", data, 2, PLAIN)
     loaded = inc.data.load(tmp_path / "prepared")
-    assert loaded.names == data.names
-    assert loaded.columns == data.columns
+    assert list(loaded.names) == list(data.names)
+    assert {key: list(texts) for key, texts in loaded.columns.items()} == data.columns
+    assert [loaded.names[-1], *loaded.names[3:5]] == [data.names[-1], *data.names[3:5]]
     assert loaded.reader_options == data.reader_options
     assert [part.tolist() for part in loaded.split()] == [part.tolist() for part in data.split()]
     assert str(loaded.parts()) == str(data.parts())
     assert loaded.parts().test[0] == data.parts().test[0]
+
+
+def test_a_manifest_has_a_size_per_shard(tmp_path):
+    def bytes_of_manifest(count: int) -> int:
+        data = graphs(count)
+        texts = [f"a long name of graph {k}" for k in range(count)]
+        split = inc.data.Split(*(torch.arange(count)[k::3] for k in range(3)))
+        data = replace(data, names=texts, columns={"note": texts[::-1]}, splits=(split,))
+        written(tmp_path / str(count), data, 2, PLAIN)
+        loaded = inc.data.load(tmp_path / str(count))
+        assert list(loaded.columns["note"]) == texts[::-1]
+        assert all(map(torch.equal, loaded.split(), split))
+        return (tmp_path / str(count) / "manifest.json").stat().st_size
+
+    assert abs(bytes_of_manifest(60) - bytes_of_manifest(6)) < 10
+
+
+def test_texts_and_parts_that_do_not_fit_are_refused(tmp_path):
+    data = graphs(6)
+    split = inc.data.Split(*(torch.arange(6)[k::3] for k in range(3)))
+    data = replace(data, names=list("abcdef"), splits=(split,))
+    folder = written(tmp_path / "prepared", data, 2, PLAIN)
+    again = shutil.copytree(folder.path, tmp_path / "again")
+    change(folder, 1, {"text/0/ends": np.array([0, 2, 1, 3])})
+    with pytest.raises(IncidenceError, match="is damaged: text/0 is not for 3 examples"):
+        inc.data.load(folder.path).names[0]
+    change(folder, 1, {"text/0/ends": np.arange(4), "text/0/bytes": np.full(3, 255, np.uint8)})
+    with pytest.raises(IncidenceError, match="is damaged: it lacks texts of its examples"):
+        list(inc.data.load(folder.path).names)
+    other = replace(data, splits=(inc.data.Split(*split[::-1]),))
+    written(tmp_path / "other", other, 2, PLAIN)
+    shutil.copy(tmp_path / "other" / "splits.npz", again)
+    with pytest.raises(IncidenceError, match="it has other rows than the manifest says"):
+        inc.data.load(again)
+    with pytest.raises(IncidenceError, match="was begun with another parts"):
+        start_folder(folder.path, other, PLAIN, 2)
+    with pytest.raises(IncidenceError, match="was begun with another digest of names and columns"):
+        start_folder(folder.path, replace(data, names=list("abcdeg")), PLAIN, 2)
 
 
 def test_parts_that_are_drawn_are_those_of_the_data_itself(tmp_path):
@@ -271,7 +311,7 @@ def test_there_are_not_more_shards_than_examples(tmp_path):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"format": 9}, "has format 9, and this version of the library reads format 2"),
+        ({"format": 9}, "has format 9, and this version of the library reads format 3"),
         ({"shards": None}, "is damaged: .* Prepare the data again"),
         ({"task": {}}, "is damaged: .* Prepare the data again"),
     ],

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 import incidence as inc
-from incidence.data.spool import PackedTexts, RecordSpool
+from incidence.data.columnar import columnar_pieces
+from incidence.data.spool import PackedTexts, RecordSpool, spooling
+from incidence.data.tables import read_table
+from incidence.errors import IncidenceError
 from incidence.structure import Example
 from incidence.train.config import Config
 from incidence.train.shards import prepare_shards
@@ -45,12 +48,30 @@ def sdf(path: Path) -> Path:
     return path
 
 
+def parquet(path: Path) -> Path:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pandas.read_csv(table(path.with_suffix(".csv")))
+    frame.loc[3, "note"] = None
+    (frame.to_parquet if path.suffix == ".parquet" else frame.to_feather)(path)
+    return path
+
+
 @pytest.mark.filterwarnings("ignore:.*skipped 1 of 50 records")
 @pytest.mark.parametrize(
-    ("name", "write"), [("m.csv", table), ("m.smi", list_of_smiles), ("m.sdf", sdf)], ids=str
+    ("name", "write"),
+    [
+        ("m.csv", table),
+        ("m.smi", list_of_smiles),
+        ("m.sdf", sdf),
+        ("m.parquet", parquet),
+        ("m.arrow", parquet),
+    ],
+    ids=str,
 )
 def test_shards_are_those_of_all_examples_at_once(name, write, tmp_path, monkeypatch):
     monkeypatch.setattr("incidence.data.spool._PIECE", 7)
+    monkeypatch.setattr("incidence.data.columnar._TOGETHER", 8)
     config = Config(data=str(write(tmp_path / name)), target="y")
     prepare_shards(config, tmp_path / "pieces", 3)
     monkeypatch.setattr("incidence.train.shards.spooling", nullcontext)
@@ -80,6 +101,55 @@ def test_few_examples_are_in_memory_while_shards_are_written(tmp_path, monkeypat
     monkeypatch.setattr("incidence.data.prepared.lift_all", watched)
     made = prepare_shards(Config(data=str(table(tmp_path / "m.csv", 200))), tmp_path / "out", 10)
     assert made.num_examples == 199
+    assert max(alive) - before <= 2 * 20
+
+
+def test_few_rows_of_parquet_are_values_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("incidence.data.columnar._TOGETHER", 8)
+    lengths = []
+
+    def watched(path: Path, is_whole: bool) -> Any:
+        for piece in columnar_pieces(path, is_whole):
+            lengths.append(len(piece["smiles"]))
+            yield piece
+
+    monkeypatch.setattr("incidence.data.tables.columnar_pieces", watched)
+    with spooling():
+        read = read_table(parquet(tmp_path / "m.parquet"))
+    assert isinstance(read["smiles"], PackedTexts)
+    assert (sum(lengths), max(lengths)) == (50, 8)
+
+
+def test_empty_parquet_is_refused_while_spooling(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pandas.DataFrame({"smiles": []}).to_parquet(tmp_path / "m.parquet")
+    with spooling(), pytest.raises(IncidenceError, match="has no rows"):
+        read_table(tmp_path / "m.parquet")
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_files_of_a_folder_are_read_one_by_one(tmp_path, monkeypatch, is_listed):
+    monkeypatch.setattr("incidence.data.spool._PIECE", 10)
+    own, alive = inc.data.lifts.lift_all, []
+
+    def watched(examples: Any, *arguments: Any, **options: Any) -> Any:
+        alive.append(number_alive())
+        return own(examples, *arguments, **options)
+
+    data = tmp_path / "data"
+    for k in range(60):
+        folder = data / ("files" if is_listed else f"class{k % 2}")
+        folder.mkdir(parents=True, exist_ok=True)
+        points = "".join(f"{x} {k % 5} 0\n" for x in range(4))
+        text = f"OFF\n4 2 0\n{points}3 0 1 2\n3 1 2 3\n"
+        (folder / f"{k}.off").write_text(text.replace(f"3 {k % 5} 0", f"3 {k % 5} 1"))
+    if is_listed:
+        rows = "".join(f"files/{k}.off,{k % 7}\n" for k in range(60))
+        (data / "targets.csv").write_text("file,y\n" + rows)
+    before = number_alive()
+    monkeypatch.setattr("incidence.data.prepared.lift_all", watched)
+    made = prepare_shards(Config(data=str(data)), tmp_path / "out", 6)
+    assert made.num_examples == 60
     assert max(alive) - before <= 2 * 20
 
 

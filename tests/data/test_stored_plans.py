@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +68,7 @@ def test_plans_of_batches_of_shards_are_those_that_would_be_built(
     )
     built = planned(model, inc.collate([lifted[k] for k in ROWS]).structure, channels)
     batch = inc.collate(inc.data.load(folder.path).examples.take(ROWS)).structure
-    names = set(inc.data.load(folder.path).examples._shard(1).plans)
+    names = set(inc.data.load(folder.path).examples.shard(1).plans)
     stored = planned(model, batch, channels)
     assert stored.keys() == built.keys()
     assert names
@@ -98,6 +100,29 @@ def test_a_batch_builds_no_plan_but_that_of_the_first_example(folder, monkeypatc
         planned("rings", batch.structure, CHANNELS)
     layouts = len(cache_of(batch.structure, Plan))
     assert built == [1] * layouts
+
+
+def test_batches_from_other_processes_keep_their_plans(folder, monkeypatch):
+    examples = inc.data.load(folder.path).examples
+    batch = inc.collate(examples.take(ROWS))
+    expected = planned("rings", batch.structure, CHANNELS)
+    sent = [pickle.loads(pickle.dumps(batch)) for _ in range(2)]
+    built = []
+
+    def build(layout: Any, structure: Structure) -> Plan:
+        built.append(structure.num_structures)
+        return own(layout, structure)
+
+    own = inc.engine.plan.build_plan
+    monkeypatch.setattr("incidence.engine.plan.build_plan", build)
+    for one in sent:
+        ours = planned("rings", one.structure, CHANNELS)
+        assert all(lists(ours[key]) == lists(expected[key]) for key in expected)
+    assert built == [1] * len(cache_of(batch.structure, Plan))
+    written_text = pickle.dumps(batch)
+    shutil.rmtree(folder.path)
+    late = pickle.loads(written_text)
+    assert late == batch
 
 
 def test_batches_of_batches_have_the_stored_plans(folder):

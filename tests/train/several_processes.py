@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 import incidence as inc
 from tests.train.small_runs import ended, started
@@ -37,11 +38,15 @@ def _free_port() -> int:
         return int(door.getsockname()[1])
 
 
-def two(work: Callable[[], object]) -> list[int]:
+def two(work: Callable[[], object], has_store: bool = False) -> list[int]:
     """Runs something in two processes that know of each other as those of torchrun do; gives what
-    they ended with.
+    they ended with. Like torchrun, it may have a store before they begin.
     """
     port = _free_port()
+    store: Any = None
+    if has_store:
+        distributed: Any = dist
+        store = distributed.TCPStore("127.0.0.1", port, is_master=True, wait_for_workers=False)
 
     def joined(rank: int) -> None:
         known = {
@@ -51,6 +56,7 @@ def two(work: Callable[[], object]) -> list[int]:
             "LOCAL_WORLD_SIZE": 2,
             "GROUP_RANK": 0,
             "MASTER_PORT": port,
+            "TORCHELASTIC_USE_AGENT_STORE": store is not None,
         }
         os.environ.update({key: str(value) for key, value in known.items()})
         os.environ.update(

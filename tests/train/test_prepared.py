@@ -9,7 +9,9 @@ import os
 import re
 import shutil
 import signal
+import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from safetensors.torch import load_file
 import incidence as inc
 from incidence.cli import main
 from incidence.data.shards import ShardedExamples, ShardFolder
+from incidence.distributed.heartbeat import Heartbeat
 from incidence.errors import IncidenceError
 from incidence.train import resume, train
 from incidence.train.config import Config
@@ -156,7 +159,7 @@ def _of_another_version(folder: ShardFolder) -> None:
         (_missing, "shard 2 of 3 in .* is missing"),
         (_cut_short, "is damaged: it has .* bytes"),
         (_changed, "is damaged: its checksum"),
-        (_of_another_format, "has format 12, and this version of the library reads format 2"),
+        (_of_another_format, "has format 13, and this version of the library reads format 3"),
         (_of_another_version, "with other options, or by another version"),
     ],
 )
@@ -180,6 +183,32 @@ def test_all_processes_end_with_a_sentence_for_a_bad_shard(prepared, tmp_path, d
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("bad", [0, 1])
+def test_a_shard_that_one_process_alone_sees_as_bad_ends_both(prepared, tmp_path, monkeypatch, bad):
+    path = shutil.copytree(prepared, tmp_path / "shards")
+    _missing(inc.data.load(prepared).examples.folder._replace(path=path))
+    impatient = partial(Heartbeat, pause=0.2, grace=0.5)
+    monkeypatch.setattr("incidence.distributed.heartbeat.Heartbeat", impatient)
+
+    def work() -> None:
+        rank = int(os.environ["RANK"])
+        with (tmp_path / str(rank)).open("w") as sys.stderr:  # the process ends with it
+            try:
+                data = path if rank == bad else prepared
+                train({**OPTIONS, "data": str(data), "out": str(tmp_path / "run")})
+            except IncidenceError as error:
+                print(error, file=sys.stderr, flush=True)
+                raise
+
+    started = time.monotonic()
+    ended = two(work, has_store=True)
+    assert time.monotonic() - started < 60
+    assert (ended[bad], ended[1 - bad]) == (2, 1)
+    said = [(tmp_path / name).read_text() for name in "01"]
+    assert "shard 2 of 3 in " in said[bad]
+    assert f"stops, as process {bad} has failed: shard 2 of 3 in {path} is missing" in said[1 - bad]
+
+
 def test_a_shard_that_is_damaged_while_processes_train_ends_all_of_them(
     prepared, tmp_path, monkeypatch
 ):
@@ -190,7 +219,7 @@ def test_a_shard_that_is_damaged_while_processes_train_ends_all_of_them(
     def damaged(self: ShardedExamples, rows: Any) -> inc.Example:
         batch = gathered(self, rows)
         if os.environ["RANK"] == "1" and self._is_training:
-            raise self._shard(1).damage("a disk failed")
+            raise self.shard(1).damage("a disk failed")
         return batch
 
     step = Training.take_step

@@ -234,15 +234,18 @@ def _read_listed_files(request: DataRequest) -> DataSet:
     if name == HYPERGRAPH:
         options = options_for_files(files, options)
         request = replace(request, options=options)
-    records = []
-    for number, file in enumerate(files):
-        found = read_file(name, file, options)
-        if len(found) > 1:
-            raise IncidenceError(
-                f"{file} has {len(found)} examples, and a row of {TARGETS} is for one: put each"
-                " into a file of its own."
-            )
-        records.append(found[0]._replace(properties=table.row(number)))
+
+    def every_record() -> Iterator[Record]:
+        for number, file in enumerate(files):
+            found = read_file(name, file, options)
+            if len(found) > 1:
+                raise IncidenceError(
+                    f"{file} has {len(found)} examples, and a row of {TARGETS} is for one: put each"
+                    " into a file of its own."
+                )
+            yield found[0]._replace(properties=table.row(number))
+
+    records = collected(every_record())
     return build(request, records, name, task, targets, read_parts(table))
 
 
@@ -304,13 +307,17 @@ def _read_classes(request: DataRequest) -> DataSet:
     name = reader_for(files, request.reader)
     if name == HYPERGRAPH:
         request = replace(request, options=options_for_files(files, request.options))
-    records, classes, parts_of_records = [], [], []
-    for file, label, part in zip(files, labels, parts, strict=True):
-        for record in read_file(name, file, request.options):
-            records.append(record._replace(name=f"{label}/{record.name}"))
-            classes.append(label)
-            if part is not None:
-                parts_of_records.append(part)
+    classes, parts_of_records = list[str](), list[int]()
+
+    def every_record() -> Iterator[Record]:
+        for file, label, part in zip(files, labels, parts, strict=True):
+            for record in read_file(name, file, request.options):
+                classes.append(label)
+                if part is not None:
+                    parts_of_records.append(part)
+                yield record._replace(name=f"{label}/{record.name}")
+
+    records = collected(every_record())
     if parts_of_records and len(parts_of_records) < len(records):
         raise IncidenceError(
             f"{path}: some classes have folders train and test, and others have files without a"

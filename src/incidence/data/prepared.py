@@ -7,30 +7,40 @@ process that prepares a shard writes the same manifest, or is refused.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from incidence.data.dataset import DataSet, Split, Task
 from incidence.data.dataset_builder import DataRequest
 from incidence.data.lifts import lift_all
-from incidence.data.shards import ShardedExamples, ShardFolder, digest_of, write_shard
+from incidence.data.shards import (
+    ShardedExamples,
+    ShardedTexts,
+    ShardFolder,
+    digest_of,
+    write_shard,
+)
 from incidence.errors import IncidenceError, shown
 from incidence.files import regular_file, whole_file
 from incidence.limits import parse_json
+from incidence.structure.storage import read_arrays, write_arrays
 from incidence.structure.structure import Structure
 
 __all__ = ["MANIFEST", "Preparation", "is_prepared", "load_prepared", "preparation_of"]
 __all__ += ["prepare_shard", "start_folder"]
 
-MANIFEST = "manifest.json"
-_FORMAT = 2  # number of the format of folders
+MANIFEST, _SPLITS = "manifest.json", "splits.npz"
+_FORMAT = 3  # number of the format of folders
 _WHAT = "manifest of a prepared data set"
+_WHAT_SPLITS = "parts of a prepared data set"
 _PLAIN = ("name", "reader", "about", "metric", "has_drawn_parts", "has_drawn_validation")
 
 
@@ -94,6 +104,9 @@ def start_folder(
     else:
         with whole_file(file) as out:
             out.write(text)
+    if data.splits:  # whole each time, so that several processes may do this
+        arrays = {key: rows.numpy() for key, rows in _rows_of_splits(data).items()}
+        write_arrays(path / _SPLITS, {"format": np.array(_FORMAT), **arrays})
     digest = digest_of(file.read_bytes())
     return ShardFolder(path, digest, num_shards, len(data.examples))
 
@@ -113,9 +126,13 @@ def _assert_fits(data: DataSet, num_shards: int) -> None:
 
 
 def _manifest(data: DataSet, preparation: Preparation, num_shards: int) -> dict[str, Any]:
-    digest = blake2b(digest_size=16)
+    digest, of_texts = blake2b(digest_size=16), blake2b(digest_size=16)
     for y in data.task.rows_of_all(data.examples):
         digest.update(y.numpy().tobytes())
+    for texts in _sharded_columns(data):
+        for text in texts:
+            # no text of UTF-8 has this byte, so texts cannot run together
+            of_texts.update(text.encode("utf-8", "surrogatepass") + b"\xff")
     return {
         "format": _FORMAT,
         "shards": num_shards,
@@ -125,10 +142,31 @@ def _manifest(data: DataSet, preparation: Preparation, num_shards: int) -> dict[
         **{name: getattr(data, name) for name in _PLAIN},
         "reader_options": dict(data.reader_options),
         "task": asdict(data.task),
-        "splits": [[part.tolist() for part in split] for split in data.splits],
-        "names": list(data.names),
-        "columns": {key: list(texts) for key, texts in data.columns.items()},
+        "splits": len(data.splits),
+        "parts": _digest_of_rows(_rows_of_splits(data)),
+        "texts": of_texts.hexdigest(),
+        "names": bool(data.names),
+        "columns": list(data.columns),
     }
+
+
+def _rows_of_splits(data: DataSet) -> dict[str, Tensor]:
+    """Return the rows of every part of every split."""
+    return {
+        f"{number}/{part}": rows
+        for number, split in enumerate(data.splits)
+        for part, rows in zip(Split._fields, split, strict=True)
+    }
+
+
+def _digest_of_rows(rows: Mapping[str, Tensor]) -> str:
+    texts = (f"{key} {len(one)} ".encode() + one.numpy().tobytes() for key, one in rows.items())
+    return digest_of(b"".join(texts))
+
+
+def _sharded_columns(data: DataSet) -> list[Sequence[str]]:
+    """Return the names of the examples, if they have some, and all columns."""
+    return [*([data.names] if data.names else []), *data.columns.values()]
 
 
 _IN_WORDS = {
@@ -137,6 +175,7 @@ _IN_WORDS = {
     "examples": "number of examples",
     "lift_options": "options of the lift",
     "plans": "model whose plans are stored",
+    "texts": "digest of names and columns",
 }
 
 
@@ -172,7 +211,8 @@ def prepare_shard(
     start, stop = folder.starts[number - 1 : number + 1].tolist()
     examples = list(data.examples[start:stop])
     lifted = lift_all(examples, preparation.lift, **preparation.lift_options)
-    write_shard(folder, number, lifted, make_plans)
+    columns = [texts[start:stop] for texts in _sharded_columns(data)]
+    write_shard(folder, number, lifted, make_plans, columns)
 
 
 def preparation_of(data: DataSet) -> Preparation | None:
@@ -185,7 +225,7 @@ def preparation_of(data: DataSet) -> Preparation | None:
 
 @lru_cache(maxsize=16)
 def _preparation_at(file: Path, digest: str) -> Preparation:
-    """Return what a manifest with that digest says; the columns of many rows are in it, too."""
+    """Return what a manifest with that digest says."""
     return Preparation.of(_read(file))
 
 
@@ -228,19 +268,33 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _from_manifest(values: Mapping[str, Any], folder: ShardFolder) -> DataSet:
     task = {key: _tupled(value) for key, value in values["task"].items()}
-    splits = (
-        Split(*(torch.tensor(rows, dtype=torch.long) for rows in parts))
-        for parts in values["splits"]
-    )
+    examples, first = ShardedExamples(folder), int(values["names"])
     return DataSet(
         **{name: values[name] for name in _PLAIN},
-        examples=ShardedExamples(folder),
+        examples=examples,
         task=Task(**task),
-        splits=tuple(splits),
+        splits=_read_splits(folder.path / _SPLITS, values) if values["splits"] else (),
         reader_options=values["reader_options"],
-        names=values["names"],
-        columns=values["columns"],
+        names=ShardedTexts(examples, 0) if first else (),
+        columns={
+            key: ShardedTexts(examples, place) for place, key in enumerate(values["columns"], first)
+        },
     )
+
+
+def _read_splits(file: Path, values: Mapping[str, Any]) -> tuple[Split, ...]:
+    def read(arrays: Mapping[str, Any]) -> tuple[Split, ...]:
+        keys = [f"{k}/{part}" for k in range(values["splits"]) for part in Split._fields]
+        rows = {key: torch.from_numpy(arrays[key]) for key in keys}
+        if _digest_of_rows(rows) != values["parts"]:
+            raise IncidenceError(
+                "it has other rows than the manifest says. Write one shard again with `incidence"
+                " prepare` and the same options, which writes this file, too."
+            )
+        every = list(rows.values())
+        return tuple(Split(*every[k : k + 3]) for k in range(0, len(every), 3))
+
+    return read_arrays(file, _WHAT_SPLITS, _FORMAT, read)
 
 
 def _tupled(value: Any) -> Any:

@@ -26,7 +26,8 @@ from incidence.structure.example import Example
 if TYPE_CHECKING:
     from incidence.data.dataset import Record
 
-__all__ = ["PackedTexts", "RecordSpool", "collected", "empty_texts", "spooling"]
+__all__ = ["PackedTexts", "RecordSpool", "collected", "empty_texts", "is_spooling"]
+__all__ += ["spooling"]
 
 _PIECE = 1024  # examples in a piece
 
@@ -44,6 +45,11 @@ def spooling() -> Iterator[None]:
             _FOLDER.reset(token)
 
 
+def is_spooling() -> bool:
+    """Return whether readers keep their examples on the disk."""
+    return _FOLDER.get() is not None
+
+
 def collected(records: Iterable[Record]) -> Sequence[Record] | RecordSpool:
     """Return records as a list, or as a spool while `spooling` is on."""
     folder = _FOLDER.get()
@@ -54,7 +60,7 @@ def collected(records: Iterable[Record]) -> Sequence[Record] | RecordSpool:
 
 def empty_texts() -> list[str] | PackedTexts:
     """Return a list to append texts to, or packed texts while `spooling` is on."""
-    return [] if _FOLDER.get() is None else PackedTexts()
+    return PackedTexts() if is_spooling() else []
 
 
 class PackedTexts(Sequence[str]):

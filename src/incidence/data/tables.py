@@ -17,8 +17,8 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from incidence.data.columnar import COLUMNAR, is_columnar, read_columnar
-from incidence.data.spool import empty_texts
+from incidence.data.columnar import COLUMNAR, columnar_pieces, is_columnar, read_columnar
+from incidence.data.spool import empty_texts, is_spooling
 from incidence.errors import IncidenceError
 from incidence.limits import assert_unpacked
 
@@ -200,6 +200,8 @@ def read_table(
             values than the first line.
     """
     if is_columnar(path):
+        if is_spooling():
+            return _packed_table(path)
         return table_of_values(str(path), read_columnar(path))
     with open_text(path) as file:
         is_smiles = ".smi" in path.suffixes
@@ -434,6 +436,22 @@ def table_of_values(source: str, values: Mapping[str, Sequence[Any]]) -> TextTab
         raise IncidenceError(f"{source} has no rows.")
     columns = {name: [_as_text(value) for value in some] for name, some in values.items()}
     return TextTable(source, columns, [f"row {row}" for row in range(count)])
+
+
+def _packed_table(path: Path) -> TextTable:
+    """Return the table of a Parquet or Arrow file, with few of its rows as objects at a time."""
+    columns: dict[str, Any] = {}
+    for piece in columnar_pieces(path, is_whole=False):
+        for name, values in piece.items():
+            texts = columns.setdefault(name, empty_texts())
+            for value in values:
+                texts.append(_as_text(value))
+    places = empty_texts()
+    for row in range(max(map(len, columns.values()), default=0)):
+        places.append(f"row {row}")
+    if not places:
+        return table_of_values(str(path), {})  # which refuses it
+    return TextTable(str(path), columns, places)
 
 
 def _as_text(value: Any) -> str:

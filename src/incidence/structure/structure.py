@@ -24,6 +24,7 @@ from incidence.notebook import html_of
 from incidence.structure.arguments import as_num_nodes, node_ptr_of
 from incidence.structure.arrange import arranged
 from incidence.structure.batch import Batches
+from incidence.structure.data import Origin
 from incidence.structure.faces import FaceSearch
 from incidence.structure.sampling import Sampling
 from incidence.structure.storage import arrays_of, parts_from, read_arrays, write_arrays
@@ -167,7 +168,18 @@ class Structure(Batches, FaceSearch, Sampling):
     _repr_html_ = html_of
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        return Structure._of, (self._node_ptr, self._index, self._entry_ptr)
+        data = self._node_ptr, self._index, self._entry_ptr
+        if self._origin is None or self._origin.stored is None:
+            return Structure._of, data
+        return _with_stored_plans, (*data, self._origin.stored)
+
+
+def _with_stored_plans(
+    node_ptr: dict[str, Tensor], index: Any, entry_ptr: dict[Pattern, Tensor], stored: Any
+) -> Structure:
+    """Return a structure whose plans are in files, unless these are gone."""
+    origin = None if stored is None else Origin([], stored=stored)
+    return Structure._of(node_ptr, index, entry_ptr, origin)
 
 
 def _all_entries(pattern: Pattern, counts: Mapping[str, int]) -> Tensor:

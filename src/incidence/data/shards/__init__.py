@@ -8,6 +8,7 @@ that an example needs. Beside a shard is a JSON file with its checksum, written 
 from incidence.data.shards.examples import ShardedExamples
 from incidence.data.shards.folder import ShardFolder, digest_of
 from incidence.data.shards.reading import Shard
+from incidence.data.shards.texts import ShardedTexts
 from incidence.data.shards.writing import write_shard
 
-__all__ = ["Shard", "ShardFolder", "ShardedExamples", "digest_of", "write_shard"]
+__all__ = ["Shard", "ShardFolder", "ShardedExamples", "ShardedTexts", "digest_of", "write_shard"]

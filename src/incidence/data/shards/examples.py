@@ -74,7 +74,7 @@ class ShardedExamples(Sequence[Example]):
     def _batch(self, rows: Array) -> Example:
         numbers = np.searchsorted(self._starts, rows, side="right")  # of shards, from 1
         places = (rows - self._starts[numbers - 1]).tolist()
-        shards = {number: self._shard(number) for number in set(numbers.tolist())}
+        shards = {number: self.shard(number) for number in set(numbers.tolist())}
         chosen = [shards[number] for number in numbers.tolist()]
         batch = Gathering(list(zip(chosen, places, strict=True)), self._stores).batch()
         if self._targets is None:
@@ -96,7 +96,7 @@ class ShardedExamples(Sequence[Example]):
         some._open, some._checked, some._stores = self._open, self._checked, self._stores
         return some
 
-    def _shard(self, number: int) -> Shard:
+    def shard(self, number: int) -> Shard:
         """Return a shard; its checksum is compared when it is first used."""
         shard = self._open.get(number)
         if shard is None:
@@ -115,7 +115,7 @@ class ShardedExamples(Sequence[Example]):
         if self._targets is not None:
             return self._targets[torch.from_numpy(self._rows)]
         every = range(1, self.folder.num_shards + 1)
-        return torch.cat([self._shard(number).whole_targets() for number in every])[
+        return torch.cat([self.shard(number).whole_targets() for number in every])[
             torch.from_numpy(self._rows)
         ]
 

@@ -115,6 +115,11 @@ class StoredPlans:
             places.setdefault(shard, []).append(place)
         self._order = np.concatenate(list(places.values())).argsort()
 
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """Let another process, such as that of a loader, open the shards itself."""
+        has_plans = any(shard.plans for shard in self._rows)
+        return _reopened, (list(self._rows.items()) if has_plans else [], self._order)
+
     def has(self, kind: type[Batchable], key: Hashable) -> bool:
         """Return whether the shards of all examples have a plan."""
         name = _name(kind, key)
@@ -172,6 +177,15 @@ class StoredPlans:
                 " prepare the data again, into a new folder."
             )
         return store
+
+
+def _reopened(rows: list[tuple[Shard | None, list[int]]], order: Array) -> StoredPlans | None:
+    """Return plans that come from another process; None if a shard is gone."""
+    chosen = [(shard, number) for shard, numbers in rows if shard for number in numbers]
+    if not chosen or len(chosen) != len(order):
+        return None
+    first = chosen[order[0]]
+    return StoredPlans([chosen[k] for k in order], first[0].stores)
 
 
 def _joined(plans: Iterable[tuple[ShardPlan, list[int]]]) -> PlanParts:

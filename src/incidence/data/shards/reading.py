@@ -18,6 +18,7 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.data.shards.folder import checksum_of
 from incidence.data.shards.plans import plans_from
+from incidence.data.shards.texts import columns_from
 from incidence.errors import IncidenceError
 from incidence.files import regular_file
 from incidence.structure.data import Array
@@ -100,12 +101,16 @@ class Shard:
 
     def __init__(self, path: Path, checksum: str | None = None) -> None:
         self.path = regular_file(path, "a shard")
+        self.stores: dict[str, Any] = {}
         if checksum is not None and checksum_of(path) != checksum:
             raise self.damage("its checksum is not the one that was written with it")
         try:
             self._take_arrays(_mapped(path))
         except _DAMAGE as error:
             raise self.damage(" ".join(str(error).split())[:200]) from None
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return _reopened, (self.path, self.path.stat().st_mtime_ns)
 
     def _take_arrays(self, arrays: Mapping[str, Any]) -> None:
         self.nodes = {key[6:]: arrays[key] for key in sorted(arrays) if key.startswith("nodes/")}
@@ -115,6 +120,7 @@ class Shard:
         self.targets = self._rows(arrays, "target")
         self.target_kind = str(arrays["target"])
         self.plans = plans_from(arrays)
+        self.texts = columns_from(arrays, self.num_examples)
 
     def damage(self, what: str) -> IncidenceError:
         """Return the error for a damaged file."""
@@ -146,6 +152,19 @@ class Shard:
         """Return the targets of all examples, of whole structures, [examples, ...]."""
         [target] = self.targets
         return target.tensor(target.some(0, self.num_examples).copy())
+
+
+def _reopened(path: Path, time: int) -> Shard | None:
+    """Return a shard of another process, mapped once for all batches; None if it is gone."""
+    try:
+        return _mapped_once(path, time)
+    except IncidenceError:
+        return None
+
+
+@lru_cache(maxsize=64)
+def _mapped_once(path: Path, time: int) -> Shard:
+    return Shard(path)
 
 
 def _index(arrays: Mapping[str, Any], number: int) -> PatternIndex:

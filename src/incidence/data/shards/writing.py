@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import torch
 
 from incidence.data.shards.folder import ShardFolder, checksum_of
 from incidence.data.shards.plans import plan_arrays
+from incidence.data.shards.texts import column_arrays
 from incidence.files import whole_file
 from incidence.structure.collate import collate
 from incidence.structure.data import Array
@@ -25,6 +26,7 @@ def write_shard(
     number: int,
     examples: Sequence[Example],
     make_plans: Callable[[Structure], object] | None = None,
+    columns: Iterable[Sequence[str]] = (),
 ) -> None:
     """Write examples to a shard, whole or not at all; a shard that is there is replaced.
 
@@ -33,9 +35,10 @@ def write_shard(
         number: The number of the shard, from 1.
         examples: Its examples.
         make_plans: Caches plans on a structure, which are then stored; None to store none.
+        columns: Texts of the examples, such as their names.
     """
     batch = collate(examples)
-    arrays = {**batch._arrays(), **_pointers(batch)}
+    arrays = {**batch._arrays(), **_pointers(batch), **column_arrays(columns)}
     if make_plans is not None:
         make_plans(batch.structure)
         arrays |= plan_arrays(batch.structure)
