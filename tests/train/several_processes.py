@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,9 +38,18 @@ def _free_port() -> int:
         return int(door.getsockname()[1])
 
 
-def two(work: Callable[[], object], has_store: bool = False) -> list[int]:
+def two(
+    work: Callable[[], object],
+    has_store: bool = False,
+    environment: Mapping[str, str] | None = None,
+) -> list[int]:
     """Runs something in two processes that know of each other as those of torchrun do; gives what
-    they ended with. Like torchrun, it may have a store before they begin.
+    they ended with.
+
+    Args:
+        work: What both do.
+        has_store: Whether they have a store before they begin, as torchrun makes one.
+        environment: Variables that they have besides, or in place of those.
     """
     port = _free_port()
     store: Any = None
@@ -62,6 +71,7 @@ def two(work: Callable[[], object], has_store: bool = False) -> list[int]:
         os.environ.update(
             MASTER_ADDR="127.0.0.1", TORCHELASTIC_RUN_ID="test", GLOO_SOCKET_IFNAME="lo"
         )
+        os.environ.update(environment or {})
         work()
 
     children = [started(partial(joined, rank)) for rank in range(2)]

@@ -177,11 +177,15 @@ def _long_run(tmp_path: Path) -> list[str]:
     return _words({**given, "split_structure": True, "batch_size": 1, "epochs": 100000})
 
 
-def _wait_for_epochs(path: Path) -> None:
+def _wait_for_checkpoint(path: Path) -> None:
     start = time.monotonic()
     while not (path / "checkpoints" / "last.ckpt").exists():
         assert time.monotonic() - start < 200, "training did not begin"
-        time.sleep(0.5)
+        time.sleep(0.05)
+
+
+def _wait_for_epochs(path: Path) -> None:
+    _wait_for_checkpoint(path)
     time.sleep(3)
 
 
@@ -348,10 +352,14 @@ def test_a_folder_that_is_read_only_is_an_error(hosts: Hosts, disk: Path, tmp_pa
     _assert_ended_by_the_first(second)
 
 
-def test_torchrun_restarts_a_run_where_it_was(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_split", [True, False])
+@pytest.mark.parametrize("victim", [0, 1])
+def test_torchrun_restarts_a_run_where_it_was(victim: int, is_split: bool, tmp_path: Path) -> None:
     labelled_nodes("{i j}").save(tmp_path / "d.npz")
-    given = {**SMALL, "data": str(tmp_path / "d.npz"), "split_structure": True}
-    given |= {"batch_size": 1, "epochs": 400}
+    if not is_split:
+        inc.collate(graphs(20)).save(tmp_path / "d.npz")
+    given = {**SMALL, "data": str(tmp_path / "d.npz"), "epochs": 200}
+    given |= {"split_structure": True, "batch_size": 1} if is_split else {}
     train({**given, "out": str(tmp_path / "one")})
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
@@ -365,9 +373,8 @@ def test_torchrun_restarts_a_run_where_it_was(tmp_path: Path) -> None:
         env=environment,
     )
     try:
-        while not (tmp_path / "two" / "checkpoints" / "last.ckpt").exists():
-            time.sleep(0.05)
-        os.kill(max(_children(process.pid)), signal.SIGKILL)
+        _wait_for_checkpoint(tmp_path / "two")
+        os.kill(sorted(_children(process.pid))[victim], signal.SIGKILL)
         text = process.communicate(timeout=200)[0]
     finally:
         for child in (*_children(process.pid), process.pid):

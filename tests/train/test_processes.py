@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from safetensors.torch import load_file
 
 import incidence as inc
 from incidence.train import train
 from incidence.train.steps import Training
+from incidence.train.trainer import History
 from tests.train.several_processes import SMALL, history, labelled_nodes, two
-from tests.train.small_runs import graphs
+from tests.train.small_runs import die, graphs
 
 
 def _missing(examples: list[inc.Example]) -> list[inc.Example]:
@@ -80,6 +82,38 @@ def test_a_run_of_one_process_is_resumed_by_two(tmp_path):
     one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "part"))
     for key in one:
         torch.testing.assert_close(one[key], other[key], rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("is_split", [True, False])
+def test_processes_that_torchrun_starts_again_continue_the_run(is_split, tmp_path, monkeypatch):
+    """The store of torchrun has the addresses of the first start; one machine counts it."""
+    labelled_nodes("{i j}").save(tmp_path / "d.npz")
+    if not is_split:
+        inc.collate(graphs(20)).save(tmp_path / "d.npz")
+    given = {**SMALL, "data": str(tmp_path / "d.npz"), "split_structure": is_split}
+    given |= {"batch_size": 1} if is_split else {}
+    train({**given, "out": str(tmp_path / "one")})
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    shared = {"MASTER_PORT": str(store.port), "TORCHELASTIC_USE_AGENT_STORE": "True"}
+    add_row = History.on_train_epoch_end
+
+    def killed(self: History, *arguments: Any) -> None:
+        add_row(self, *arguments)
+        if len(self.rows) == 2:
+            die()
+
+    def again() -> None:
+        os.environ["TORCHELASTIC_RESTART_COUNT"] = os.environ["RANK"]
+        train({**given, "out": str(tmp_path / "two")})
+
+    with monkeypatch.context() as patch:
+        patch.setattr(History, "on_train_epoch_end", killed)
+        assert -9 in two(lambda: train({**given, "out": str(tmp_path / "two")}), environment=shared)
+    assert (tmp_path / "two" / "checkpoints" / "last.ckpt").exists()
+    assert two(again, environment=shared) == [0, 0]
+    assert len(list((tmp_path / "two" / "logs" / "csv").iterdir())) == 2  # a part for each start
+    for first, second in zip(history(tmp_path / "one"), history(tmp_path / "two"), strict=True):
+        assert first == pytest.approx(second, rel=1e-6, abs=1e-9)
 
 
 def test_only_labels_of_entries_are_learned_on_a_structure_over_processes(tmp_path):

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch.distributed as dist
 
+from incidence.distributed.starts import this_start
 from incidence.errors import spelled
 
 __all__ = ["Heartbeat", "watched"]
@@ -44,6 +45,7 @@ class Heartbeat(threading.Thread):
         pause: The seconds between signs of life.
         start: The seconds after which a process is gone that has given none.
         grace: The seconds after which a failure of another process ends this one.
+        number: Which start of the processes this is.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Heartbeat(threading.Thread):
         pause: float = _PAUSE,
         start: float = _START,
         grace: float = _GRACE,
+        number: int = 1,
     ) -> None:
         super().__init__(name="incidence heartbeat", daemon=True)
         self._connect, self._rank, self._size, self._end = connect, rank, size, end
@@ -72,7 +75,7 @@ class Heartbeat(threading.Thread):
         # torchrun makes its store before the processes; without it the first process makes one
         self._has_answered = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
         self._seen = {k: (b"", self._answered) for k in range(size) if k != rank}
-        self._prefix = f"incidence/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+        self._prefix = f"incidence/{number}"
 
     def run(self) -> None:
         """Look at what the store has answered, until `close`.
@@ -176,11 +179,12 @@ def _store() -> Any:
 @contextmanager
 def watched() -> Iterator[None]:
     """Give signs of life inside of the block, if torchrun started several processes."""
-    size = int(os.environ.get("WORLD_SIZE", "1"))
-    if size == 1 or not os.environ.keys() >= {"TORCHELASTIC_RUN_ID", "MASTER_ADDR"}:
+    start = this_start()
+    if start.store is None:
         yield
         return
-    heartbeat = Heartbeat(_store, int(os.environ.get("RANK", "0")), size, _end)
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    heartbeat = Heartbeat(_store, rank, size, _end, number=start.number)
     heartbeat.start()
     try:
         yield

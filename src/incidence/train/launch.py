@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from incidence.errors import as_called, optional
 
-__all__ = ["is_first", "is_restarted", "loading", "say", "started_processes"]
+__all__ = ["is_first", "loading", "say", "started_processes"]
 
 
 def is_first() -> bool:
@@ -23,11 +23,6 @@ def is_first() -> bool:
     """
     local = os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))
     return int(local) == 0 and int(os.environ.get("NODE_RANK", "0")) == 0
-
-
-def is_restarted() -> bool:
-    """Return whether torchrun started the processes again, after one of them has failed."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
 def started_processes() -> tuple[int, int] | None:

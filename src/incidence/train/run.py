@@ -20,6 +20,7 @@ import torch
 
 from incidence.distributed.heartbeat import watched
 from incidence.distributed.processes import DEFAULT_TIMEOUT, is_lost_connection
+from incidence.distributed.starts import this_start
 from incidence.errors import IncidenceError, options_as, spelled
 from incidence.files import disk_trouble
 from incidence.models import Predictor
@@ -29,7 +30,7 @@ from incidence.train.config import Config
 from incidence.train.conformal import Calibration
 from incidence.train.evaluate import evaluate
 from incidence.train.evaluation import Evaluation, describe_baseline
-from incidence.train.launch import is_first, is_restarted, started_processes
+from incidence.train.launch import is_first, started_processes
 from incidence.train.members import assert_one_process, train_members
 from incidence.train.metrics import HIGHER, watched_metric
 from incidence.train.model_spec import in_one_line
@@ -126,7 +127,8 @@ def train(
 
 def _train(options: Mapping[str, Any] | Config | None, data: Any, is_shown: bool) -> Run | None:
     config, data = _config_and_data(options, data)
-    if config.out is not None and is_restarted() and Path(config.out, "config.yaml").exists():
+    has_begun = config.out is not None and Path(config.out, "config.yaml").exists()
+    if config.out is not None and has_begun and this_start().is_restart:
         return _resume(Path(config.out), data, is_shown, None)
     config = _with_processes(config)
     with _threads(config.threads):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
+import torch.distributed as dist
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
@@ -17,6 +18,7 @@ from lightning.pytorch.strategies import DDPStrategy
 from tqdm import tqdm
 
 from incidence.distributed.processes import DEFAULT_TIMEOUT
+from incidence.distributed.starts import this_start
 from incidence.errors import IncidenceError, need
 from incidence.train.checkpoint import AtomicCheckpointIO
 from incidence.train.launch import is_first
@@ -65,7 +67,29 @@ def _strategy(world: int) -> Any:
     """Return how processes share the work. They wait for each other as long as those of parts."""
     if world == 1:
         return "auto"
-    return DDPStrategy(timeout=timedelta(seconds=DEFAULT_TIMEOUT))
+    return RestartableStrategy(timeout=timedelta(seconds=DEFAULT_TIMEOUT))
+
+
+class RestartableStrategy(DDPStrategy):
+    """Lightning's, except that processes which torchrun restarts meet in a store of their own.
+
+    In the store of torchrun they would read the addresses of dead processes.
+    """
+
+    def setup_distributed(self) -> None:
+        """Connect the processes, before Lightning would."""
+        store, device = this_start().store, self.root_device
+        if store is not None and not dist.is_initialized():
+            self.set_world_ranks()
+            dist.init_process_group(
+                self.process_group_backend or dist.get_default_backend_for_device(device),
+                store=store,
+                rank=self.global_rank,
+                world_size=self.world_size,
+                timeout=timedelta(seconds=DEFAULT_TIMEOUT),
+                device_id=None if device.type == "cpu" else device,
+            )
+        super().setup_distributed()
 
 
 def _watchers(experiment: Experiment, folder: RunFolder) -> Iterator[Callback]:
