@@ -67,7 +67,6 @@ def parquet(path: Path) -> Path:
         ("m.parquet", parquet),
         ("m.arrow", parquet),
     ],
-    ids=str,
 )
 def test_shards_are_those_of_all_examples_at_once(name, write, tmp_path, monkeypatch):
     monkeypatch.setattr("incidence.data.spool._PIECE", 7)

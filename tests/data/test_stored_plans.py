@@ -161,7 +161,6 @@ def arrays_of_plan(folder: ShardFolder, number: int) -> tuple[str, dict[str, Any
         ("values", lambda x: x[:-30], "damaged: a plan does not fit"),
         ("form", lambda x: np.array("another"), "its plans have another form"),
     ],
-    ids=str,
 )
 def test_plans_that_were_changed_with_their_checksum_are_refused(folder, key, wrong, match):
     place, arrays = arrays_of_plan(folder, 2)
