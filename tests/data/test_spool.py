@@ -11,6 +11,7 @@ import pytest
 
 import incidence as inc
 from incidence.data.columnar import columnar_pieces
+from incidence.data.molecules import as_mol
 from incidence.data.spool import PackedTexts, RecordSpool, spooling
 from incidence.data.tables import read_table
 from incidence.errors import IncidenceError
@@ -150,6 +151,38 @@ def test_files_of_a_folder_are_read_one_by_one(tmp_path, monkeypatch, is_listed)
     made = prepare_shards(Config(data=str(data)), tmp_path / "out", 6)
     assert made.num_examples == 60
     assert max(alive) - before <= 2 * 20
+
+
+@pytest.mark.filterwarnings("ignore:.*skipped 1 of ")
+@pytest.mark.parametrize(("name", "write"), [("m.csv", table), ("m.parquet", parquet)], ids=str)
+def test_later_shards_make_no_molecule_of_others(name, write, tmp_path, monkeypatch):
+    config = Config(data=str(write(tmp_path / name)), target="y")
+    prepare_shards(config, tmp_path / "whole", 4)
+    made = []
+
+    def counted(molecule: Any) -> Any:
+        made.append(molecule)
+        return as_mol(molecule)
+
+    monkeypatch.setattr("incidence.data.molecule_files.as_mol", counted)
+    counts = []
+    for number in (3, 1, 2, 4):
+        made.clear()
+        prepare_shards(config, tmp_path / "each", 4, number)
+        counts.append(len(made))
+    assert counts == [50, 12, 12, 13]
+    for file in sorted((tmp_path / "whole").glob("*.json")):  # with the checksums of the shards
+        assert (tmp_path / "each" / file.name).read_text() == file.read_text()
+    # other options, or another table, are read whole, and refused
+    with pytest.raises(IncidenceError, match="was begun with another"):
+        prepare_shards(config.replace(lift="cliques"), tmp_path / "each", 4, 2)
+    other = table(tmp_path / "other.csv", 49)
+    with pytest.raises(IncidenceError, match="was begun with another"):
+        prepare_shards(config.replace(data=str(other)), tmp_path / "each", 4, 2)
+    (tmp_path / "each" / "rows.npz").write_text("damaged")
+    made.clear()
+    prepare_shards(config, tmp_path / "each", 4, 2)
+    assert len(made) == 50
 
 
 def test_shards_have_a_bounded_number_of_examples_by_default(tmp_path, monkeypatch):

@@ -67,11 +67,11 @@ class MoleculeRecord(NamedTuple):
 
     Attributes:
         place: Where the record is, for messages.
-        molecule: The molecule, or what is wrong with the record.
+        molecule: The molecule, or what is wrong with the record; None to leave it out.
     """
 
     place: str
-    molecule: Molecule | IncidenceError
+    molecule: Molecule | IncidenceError | None
 
 
 def read_molecules(
@@ -156,6 +156,8 @@ def read_records(
     while some := list(islice(remaining, _TOGETHER)):
         described: list[_Described] = []
         for number, (place, molecule) in some:
+            if molecule is None:
+                continue
             # rows of a frame are called by their labels already
             called = place if place.startswith(f"{name} ") else f"{name}:{number}"
             try:
@@ -227,9 +229,20 @@ def _table_records(path: Path, smiles: str | None) -> Iterator[MoleculeRecord]:
     return smiles_records(table, smiles_column(table, smiles))
 
 
-def smiles_records(table: TextTable, column: str) -> Iterator[MoleculeRecord]:
-    """Yield the molecules of a table, named by their SMILES, with all columns as properties."""
+def smiles_records(
+    table: TextTable, column: str, wanted: Sequence[bool] | None = None
+) -> Iterator[MoleculeRecord]:
+    """Yield the molecules of a table, named by their SMILES, with all columns as properties.
+
+    Args:
+        table: The table.
+        column: The column of the SMILES.
+        wanted: Whether to make a molecule of each row; of all by default.
+    """
     for number, (place, text) in enumerate(zip(table.places, table[column], strict=True)):
+        if wanted is not None and not wanted[number]:
+            yield MoleculeRecord(place, None)
+            continue
         try:
             if not text:
                 raise IncidenceError("there is no SMILES.")

@@ -35,7 +35,7 @@ from incidence.structure.storage import read_arrays, write_arrays
 from incidence.structure.structure import Structure
 
 __all__ = ["MANIFEST", "Preparation", "is_prepared", "load_prepared", "preparation_of"]
-__all__ += ["prepare_shard", "start_folder"]
+__all__ += ["begun_folder", "prepare_shard", "start_folder"]
 
 MANIFEST, _SPLITS = "manifest.json", "splits.npz"
 _FORMAT = 3  # number of the format of folders
@@ -198,6 +198,7 @@ def prepare_shard(
     preparation: Preparation,
     number: int,
     make_plans: Callable[[Structure], object] | None = None,
+    first: int = 0,
 ) -> None:
     """Lift the examples of one shard, and write them, whole or not at all.
 
@@ -207,8 +208,9 @@ def prepare_shard(
         preparation: The lift.
         number: The number of the shard, from 1.
         make_plans: Caches the plans on a structure that are stored; None to store none.
+        first: The number of the first example of the data; above 0 if it has those of one shard.
     """
-    start, stop = folder.starts[number - 1 : number + 1].tolist()
+    start, stop = (folder.starts[number - 1 : number + 1] - first).tolist()
     examples = list(data.examples[start:stop])
     lifted = lift_all(examples, preparation.lift, **preparation.lift_options)
     columns = [texts[start:stop] for texts in _sharded_columns(data)]
@@ -236,7 +238,19 @@ def load_prepared(request: DataRequest) -> DataSet:
         IncidenceError: A shard is missing or damaged, the folder is of another format, or an
             option asks for data that is read in another way.
     """
-    path = request.path
+    folder, data, preparation = begun_folder(request.path)
+    _assert_options(request, preparation)
+    for number in range(1, folder.num_shards + 1):
+        folder.receipt(number)
+    return data
+
+
+def begun_folder(path: Path) -> tuple[ShardFolder, DataSet, Preparation]:
+    """Return what the manifest of a folder says, whose shards may not be written yet.
+
+    Raises:
+        IncidenceError: The folder is of another format, or damaged.
+    """
     file = path / MANIFEST
     values = _read(file)
     try:
@@ -249,10 +263,7 @@ def load_prepared(request: DataRequest) -> DataSet:
         raise IncidenceError(
             f"{file} is damaged: {error} is missing or of the wrong kind. Prepare the data again."
         ) from None
-    _assert_options(request, preparation)
-    for number in range(1, folder.num_shards + 1):
-        folder.receipt(number)
-    return data
+    return folder, data, preparation
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -139,14 +139,17 @@ class RecordSpool:
         self._folder = _PieceFolder(folder, "", 0, 0)
         self.names, self.columns = PackedTexts(), dict[str, PackedTexts]()
         waiting: list[Example] = []
+        rows = array("q")
         for record in records:
             self._note(record)
+            rows.append(-1 if record.row is None else record.row)
             waiting.append(record.example)
             if len(waiting) == _PIECE:
                 self._write(waiting)
         if waiting:
             self._write(waiting)
         self.examples = ShardedExamples(self._folder)
+        self.examples.source_rows = np.array(rows)
 
     def __len__(self) -> int:
         return len(self.names)

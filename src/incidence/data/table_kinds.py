@@ -274,6 +274,7 @@ def read_rows(
     options: Mapping[str, Any],
     errors: list[IncidenceError],
     name: str = "row",
+    wanted: Any = None,
 ) -> Iterator[Record]:
     """Read the rows of a table as examples, with features but without targets.
 
@@ -284,6 +285,7 @@ def read_rows(
             table may call it otherwise.
         errors: Collects the errors of single rows.
         name: What the examples are called, with their number.
+        wanted: Whether to read each row; all of them by default.
 
     Raises:
         IncidenceError: The reader reads no tables, or the column of the SMILES is not clear.
@@ -299,4 +301,6 @@ def read_rows(
     column = smiles_column(table, given if given in table.columns or is_number else None)
     # Other options of the reader say how files are read, and this is a table.
     features = {key: value for key, value in options.items() if key in ("hydrogens", "lengths")}
-    return read_records(smiles_records(table, column), name, table.source, errors, **features)
+    return read_records(
+        smiles_records(table, column, wanted), name, table.source, errors, **features
+    )

@@ -44,7 +44,7 @@ from incidence.train.recipes import (
 )
 
 __all__ = ["Experiment", "fingerprint", "lift_for", "load_for", "new_predictor", "prepare"]
-__all__ += ["reading_options"]
+__all__ += ["PreparationJob", "job_of", "reading_options"]
 
 _TOGETHER = 1024  # examples that are looked at together
 _WITH_RECIPE = RECIPES.keys() - {"example"}
@@ -200,11 +200,13 @@ class PreparationJob(NamedTuple):
         data: The data before the lift, without drawn parts.
         preparation: How to prepare it.
         make_plans: Caches the plans of the model on a structure; None if no plans are stored.
+        config: The options, filled by the recipe of the data.
     """
 
     data: DataSet
     preparation: Preparation
     make_plans: Callable[[Structure], object] | None
+    config: Config
 
 
 def lift_for(config: Config, with_plans: bool = True) -> PreparationJob:
@@ -229,7 +231,14 @@ def lift_for(config: Config, with_plans: bool = True) -> PreparationJob:
     reading = reading_options(config)
     plans = filled.model if with_plans else None
     made = Preparation(source, reading, lift.name, lift.options, plans, incidence.__version__)
-    return PreparationJob(data, made, _network(filled, whole, lift).plan if with_plans else None)
+    return job_of(filled, data, made)
+
+
+def job_of(config: Config, data: DataSet, preparation: Preparation) -> PreparationJob:
+    """Return a job whose options and preparation are known."""
+    lift = Lift(preparation.lift, dict(preparation.lift_options))
+    make_plans = None if preparation.plans is None else _network(config, data, lift).plan
+    return PreparationJob(data, preparation, make_plans, config)
 
 
 def _network(config: Config, data: DataSet, lift: Lift) -> IncidenceNet:

@@ -12,6 +12,7 @@ from incidence.data.shards import ShardFolder
 from incidence.data.spool import spooling
 from incidence.train.config import Config
 from incidence.train.prepare import lift_for
+from incidence.train.shard_rows import ShardRows
 
 __all__ = ["PreparedShards", "prepare_shards"]
 
@@ -87,15 +88,28 @@ def _prepare(
     with_plans: bool,
 ) -> PreparedShards:
     started = time.monotonic()
-    data, preparation, make_plans = lift_for(config, with_plans)
-    if num_shards is None:
-        num_shards = -(-len(data.examples) // _IN_A_SHARD)
-    folder = start_folder(path, data, preparation, num_shards)
+    key = None if number is None else ShardRows.key_of(config, num_shards, with_plans)
+    noted, first = ShardRows.read(path, key), 0
+    begun = None if noted is None or number is None else noted.job(path, config, number)
+    if begun is not None and number is not None:
+        folder, job = begun
+        first = int(folder.starts[number - 1])
+    else:
+        job = lift_for(config, with_plans)
+        count = len(job.data.examples)
+        folder = start_folder(
+            path,
+            job.data,
+            job.preparation,
+            -(-count // _IN_A_SHARD) if num_shards is None else num_shards,
+        )
+        ShardRows.write(folder, key, job)
+    num_shards, preparation = folder.num_shards, job.preparation
     read, count = time.monotonic(), 0
     for one in range(1, num_shards + 1) if number is None else [number]:
         if number is None and folder.is_complete(one):
             continue
-        prepare_shard(folder, data, preparation, one, make_plans)
+        prepare_shard(folder, job.data, preparation, one, job.make_plans, first)
         count += int(folder.starts[one] - folder.starts[one - 1])
         if is_shown:
             print(f"shard {one} of {num_shards}: {folder.file(one)}", file=sys.stderr, flush=True)

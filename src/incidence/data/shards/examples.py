@@ -35,6 +35,7 @@ class ShardedExamples(Sequence[Example]):
         self.folder, self._starts = folder, folder.starts
         self._rows = np.arange(folder.num_examples) if rows is None else rows
         self._targets: Tensor | None = None
+        self.source_rows: Array | None = None  # where the examples stand in a table
         self._open: OrderedDict[int, Shard] = OrderedDict()
         self._checked = set[int]()
         self._stores = dict[str, PlanStore[Any] | None]()
@@ -92,7 +93,7 @@ class ShardedExamples(Sequence[Example]):
 
     def _some(self, rows: Array) -> ShardedExamples:
         some = ShardedExamples(self.folder, rows)
-        some._targets = self._targets
+        some._targets, some.source_rows = self._targets, self.source_rows
         some._open, some._checked, some._stores = self._open, self._checked, self._stores
         return some
 
