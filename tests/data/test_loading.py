@@ -132,13 +132,13 @@ def test_a_data_set_without_splits_gets_one_by_chance():
             3,
             {},
             (
-                "data is a name, a path, a data frame, examples, graphs of PyG, or a DataSet; got"
-                " <class 'int'>"
+                "data is a name, a path, a data frame, examples, graphs of PyG or networkx, or a"
+                " DataSet; got <class 'int'>"
             ),
         ),
         ([], {}, "the data set 'examples' is empty"),
         ([1, 2], {}, "or a DataSet; got <class 'list'>"),
-        ([nx.path_graph(3)], {}, "Convert graphs of networkx, each with its target, as in inc"),
+        ([nx.path_graph(3)], {}, r"graph 0 of networkx has no target, .*graph.graph\['y'\] = 1"),
         (squares(2), {"target": "x"}, "a list of examples has one target: leave out `target`"),
         (
             squares(2),

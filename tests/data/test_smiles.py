@@ -12,7 +12,7 @@ from incidence.data import Task, load
 from incidence.data.molecule_files import find_smiles, smiles_column
 from incidence.data.molecules import features_of
 from incidence.data.tables import TextTable
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, options_as
 
 pytest.importorskip("rdkit.Chem")
 
@@ -210,7 +210,16 @@ def test_labels_are_zero_or_one(tmp_path):
         IncidenceError, match=r"the target `p` is for labels 0 or 1, or no or yes; got '2'"
     ):
         load(path, "p", task="multilabel")
-    with pytest.raises(IncidenceError, match=r"`p` has classes, which are predicted alone"):
+    with pytest.raises(
+        IncidenceError, match=r"classes, which are predicted alone: give `target='p'`"
+    ):
+        load(path, ["p", "q"], task="classification")
+    with (
+        options_as("command"),
+        pytest.raises(
+            IncidenceError, match="classes, which are predicted alone: give --target p or"
+        ),
+    ):
         load(path, ["p", "q"], task="classification")
 
 

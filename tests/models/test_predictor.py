@@ -150,6 +150,10 @@ def test_features_of_another_width_are_refused(width):
 
 def test_features_that_are_missing_from_the_training_data_are_named():
     with pytest.raises(
-        IncidenceError, match=r"the network reads `\{i j\}`, which has no features here"
+        IncidenceError,
+        match=(
+            r"the network reads `\{i j\}`, which has no features here; there are: 'i'\. Give it"
+            r" features, add it by a lift, .*, as in inc\.models\.make\('i', \.\.\.\)"
+        ),
     ):
         predictor().fit_scales([{"i": torch.zeros(2, 3)}])

@@ -173,7 +173,8 @@ def test_a_model_predicts_for_frames_and_says_what_it_needs(run):
         IncidenceError,
         match=(
             r"there is no file .*; this model predicts for rows of a table with the columns user"
-            r" and movie"
+            r" and movie\. One row is"
+            r" pandas\.DataFrame\(\{'user': \['u\d+'\], 'movie': \['m\d+'\]\}\)"
         ),
     ):
         model.predict("CCO")

@@ -253,7 +253,7 @@ def test_what_cannot_be_read_is_passed_over(molecules, tmp_path):
             3,
             (
                 "a model predicts for names, files, folders, data frames, examples, graphs of PyG"
-                " and data sets; got int"
+                " or networkx, and data sets; got int"
             ),
         ),
         ([3], "got list of int"),
@@ -265,17 +265,17 @@ def test_what_is_nothing_to_predict_for_is_refused(what, message, numbers_model)
         numbers_model.predict(what)
 
 
-def test_molecules_of_rdkit_are_asked_for_as_smiles(molecules):
-    mol = pytest.importorskip("rdkit.Chem").MolFromSmiles("CCO")
-    for what, got in (([mol, mol], "list of Mol"), (mol, "Mol")):
-        with pytest.raises(
-            IncidenceError,
-            match=(
-                rf"predicts for SMILES, names, .*; got {got}\. Molecules of RDKit are given as"
-                r" SMILES"
-            ),
-        ):
-            molecules.predict(what)
+def test_molecules_of_rdkit_are_predicted_as_their_smiles(molecules):
+    read = pytest.importorskip("rdkit.Chem").MolFromSmiles
+    texts = ["CCO", "c1ccccc1"]
+    expected = molecules.predict(texts)
+    for what, count in (([read(text) for text in texts], 2), (read("CCO"), 1)):
+        found = molecules.predict(what)
+        assert list(found.names) == texts[:count]
+        assert torch.equal(found.values, expected.values[:count])
+    message = r"SMILES, molecules of RDKit, .*; got list of Mol, int"
+    with pytest.raises(IncidenceError, match=message):
+        molecules.predict([read("CCO"), 3])
 
 
 def test_a_table_is_nothing_for_a_model_of_graphs(classes_model):

@@ -20,7 +20,14 @@ from incidence.train import Run, train
 from incidence.train.evaluation import Score, Scored
 from incidence.train.report import finish, summary
 from incidence.train.report.example_gallery import badness, gallery
-from incidence.train.report.page import _duration, figures_of, headline, page_text, themed
+from incidence.train.report.page import (
+    _duration,
+    _name_of_new,
+    figures_of,
+    headline,
+    page_text,
+    themed,
+)
 from tests.train.small_runs import as_scored, graphs
 
 EVIL = "<script>alert(1)</script>"
@@ -580,3 +587,22 @@ def test_losses_that_hardly_change_are_told_on_a_plain_scale():
             [{"epoch": k, "train_loss": value} for k, value in enumerate(values)]
         )
         assert figure.axes[0].get_yscale() == scale
+
+
+@pytest.mark.parametrize(
+    ("reader", "data", "name"),
+    [
+        ("molecule", "mine.smi", "molecules.smi"),
+        ("molecule", "MINE.SDF", "molecules.sdf"),
+        ("molecule", "solubility", "molecules.csv"),
+        ("mesh", "mine.ply", "new.ply"),
+        ("mesh", "meshes", "new.obj"),
+        ("of another package", "data", "new.npz"),
+    ],
+)
+def test_the_next_file_is_one_that_the_model_reads(reader, data, name):
+    assert _name_of_new(reader, data) == name
+
+
+def test_the_next_file_is_like_those_of_a_folder(tmp_path):
+    assert _name_of_new("molecule", str(tmp_path)) == "molecules.sdf"

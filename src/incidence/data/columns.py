@@ -254,7 +254,7 @@ def read_targets(
     if not is_alone:
         raise IncidenceError(
             f"{source}: the target `{classes}` has classes, which are predicted alone: give"
-            f" target={classes!r} or another."
+            f" `--target {classes}` or another."
         )
     texts = columns[classes]
     _assert_classes(source, classes, _present(texts), is_certain=kind is not None)

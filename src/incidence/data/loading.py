@@ -18,6 +18,7 @@ from incidence.data.dataset_checks import checked
 from incidence.data.files import read_folder
 from incidence.data.link_sources import load_links
 from incidence.data.molecule_files import scaffolds, smiles_of
+from incidence.data.networkx_graphs import are_networkx, load_networkx
 from incidence.data.pyg import PREFIX, from_pyg_data, from_pyg_name, is_pyg, unpacked
 from incidence.data.surfaces import load_surfaces
 from incidence.data.table_kinds import from_frames
@@ -111,9 +112,10 @@ def load(
 
     Args:
         what: The name of a data set; `pyg:` and the name of a data set of PyG; the path of a file
-            or folder (docs/datasets.md has the layouts); a data set or graphs of PyG; a data frame
-            of pandas or polars, or several by name; an `Example` or a list of them; part of such a
-            list, as torch's `random_split` returns it; or a `DataSet`.
+            or folder (docs/datasets.md has the layouts); a data set or graphs of PyG; a graph of
+            networkx with labels of its nodes, or a list with a target in each; a data frame
+            of pandas, polars or Arrow, or several by name; an `Example` or a list of them; part of
+            such a list, as torch's `random_split` returns it; or a `DataSet`.
         target: What is to be predicted, if there are several candidates: a column or a property;
             several in a list, or divided by commas; for data of PyG, the number of a column.
         folder: Where the files of a named data set are.
@@ -250,16 +252,9 @@ def _are_examples(what: Any) -> bool:
 
 
 def _refuse(what: Any, request: DataRequest) -> DataSet:
-    items = what if isinstance(what, (list, tuple)) else [what]
-    hint = ""
-    if items and type(items[0]).__module__.startswith("networkx"):
-        hint = (
-            " Convert graphs of networkx, each with its target, as in"
-            " inc.geometry.convert.from_networkx(graph).replace(target=torch.tensor(1))."
-        )
     raise IncidenceError(
-        "data is a name, a path, a data frame, examples, graphs of PyG, or a DataSet; got"
-        f" {type(what)!r}.{hint}"
+        "data is a name, a path, a data frame, examples, graphs of PyG or networkx, or a DataSet;"
+        f" got {type(what)!r}."
     )
 
 
@@ -271,6 +266,7 @@ _SOURCES: tuple[tuple[Callable[[Any], bool], Callable[[Any, DataRequest], DataSe
     (are_frames, from_frames),
     (is_pyg, _load_pyg),
     (_are_examples, _load_examples),
+    (are_networkx, load_networkx),
     (lambda what: True, _refuse),
 )
 """What data may be, and what loads it; the first that applies counts."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -42,6 +43,7 @@ __all__ = [
     "are_smiles",
     "find_smiles",
     "has_smiles_name",
+    "is_mol",
     "is_molecule",
     "read_molecules",
     "read_records",
@@ -50,6 +52,7 @@ __all__ = [
     "smiles_column",
     "smiles_of",
     "smiles_records",
+    "to_smiles",
 ]
 
 _TOGETHER = 256  # molecules whose features are computed at once: ten times as fast as one by one
@@ -418,6 +421,17 @@ def smiles_of(data: DataSet) -> Sequence[str]:
 
 def _plain(name: str) -> str:
     return name.strip().lower().replace(" ", "_")
+
+
+def is_mol(what: Any) -> bool:
+    """Return whether something is a molecule of RDKit, without importing it."""
+    chem = sys.modules.get("rdkit.Chem")
+    return chem is not None and isinstance(what, chem.Mol)
+
+
+def to_smiles(mol: Any) -> str:
+    """Return the SMILES of a molecule of RDKit."""
+    return str(need("rdkit.Chem", "reading molecules", "molecules").MolToSmiles(mol))
 
 
 def are_smiles(texts: Sequence[str]) -> bool:

@@ -6,6 +6,7 @@ import csv
 import gzip
 import os
 import re
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -392,10 +393,16 @@ def _divided_by_blanks(texts: Iterable[str]) -> Iterator[Line]:
 
 
 def is_frame(what: Any) -> bool:
-    """Return whether something is a data frame of pandas or polars, without importing either."""
-    return all(
-        hasattr(what, name) for name in ("columns", "to_dict", "__len__", "__getitem__")
-    ) and not isinstance(what, type)
+    """Return whether something is a table of pandas, polars or Arrow, without importing any."""
+    return _is_arrow(what) or (
+        all(hasattr(what, name) for name in ("columns", "to_dict", "__len__", "__getitem__"))
+        and not isinstance(what, type)
+    )
+
+
+def _is_arrow(what: Any) -> bool:
+    arrow = sys.modules.get("pyarrow")
+    return arrow is not None and isinstance(what, arrow.Table)
 
 
 def are_frames(what: Any) -> bool:
@@ -418,12 +425,16 @@ def table_of(frame: Any, source: str = "the DataFrame") -> TextTable:
     Raises:
         IncidenceError: It has no rows, or two columns of one name.
     """
-    twice = _first_repeated([str(name) for name in frame.columns])
+    names = frame.column_names if _is_arrow(frame) else frame.columns
+    twice = _first_repeated([str(name) for name in names])
     if twice is not None:
         raise IncidenceError(f"{source} has two columns `{twice}`: rename one of them.")
     if not len(frame):
         raise IncidenceError(f"{source} has no rows.")
-    values = {str(name): frame[name].to_list() for name in frame.columns}
+    values = {
+        str(name): frame[name].to_pylist() if _is_arrow(frame) else frame[name].to_list()
+        for name in names
+    }
     table = table_of_values(source, values)
     labels = getattr(frame, "index", range(len(frame)))
     return replace(table, places=[f"row {label}" for label in labels])

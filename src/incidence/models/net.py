@@ -229,8 +229,9 @@ def _in_other_letters(x: Mapping[str, Tensor], pattern: Pattern) -> Tensor:
                 return value
     given = ", ".join(map(repr, x))
     raise IncidenceError(
-        f"the network reads `{pattern}`, which has no features here; there are: {given}. Lift"
-        " the data first."
+        f"the network reads `{pattern}`, which has no features here; there are: {given}. Give"
+        " it features, add it by a lift, or make a network for what there is, as in"
+        f" inc.models.make({', '.join(x)!r}, ...)."
     )
 
 

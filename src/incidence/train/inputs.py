@@ -32,7 +32,8 @@ from incidence.data.hypergraphs import READER as HYPERGRAPHS
 from incidence.data.hypergraphs import records_of_hypergraphs
 from incidence.data.lifts import lift_all
 from incidence.data.meshes import features_of
-from incidence.data.molecule_files import are_smiles, find_smiles, read_smiles
+from incidence.data.molecule_files import are_smiles, find_smiles, is_mol, read_smiles, to_smiles
+from incidence.data.networkx_graphs import are_networkx, examples_of_networkx, node_tables
 from incidence.data.node_tables import READER as GRAPH_TABLES
 from incidence.data.node_tables import record_of_graph
 from incidence.data.npz_files import has_arrays, read_graph_of_arrays
@@ -57,7 +58,7 @@ from incidence.data.tables import (
     read_table,
     table_of,
 )
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, by_door
 from incidence.geometry.meshes import Mesh
 from incidence.structure.collate import uncollate
 from incidence.structure.example import Example
@@ -167,6 +168,8 @@ def _has_tables(what: Any, spec: ModelSpec) -> bool:
     """
     if spec.reader not in _READS_TABLES:
         return False
+    if spec.reader == GRAPH_TABLES and are_networkx(what):
+        return True
     if spec.reader == GRAPH_TABLES or not isinstance(what, (str, PathLike)):
         return has_tables(what)
     path = Path(what).expanduser()
@@ -201,6 +204,8 @@ def _hypergraphs_of_tables(
 
 
 def _tables_in(what: Any) -> Mapping[str, TextTable]:
+    if are_networkx(what):
+        return dict(zip(("edges", "nodes"), node_tables(what), strict=True))
     if not isinstance(what, (str, PathLike)):
         return tables_of(what)
     path = Path(what).expanduser()
@@ -243,10 +248,15 @@ def _of_anything(what: Any, spec: ModelSpec, errors: _Errors) -> Iterator[Record
         names = ("edges", "features", "lacking")
         options = {key: spec.reader_options[key] for key in names if key in spec.reader_options}
         return _numbered(examples_of_pyg(what, **options), "graph")
+    if are_networkx(what):
+        graphs = what if isinstance(what, (list, tuple)) else [what]
+        return _numbered(examples_of_networkx(graphs, spec.reader_options), "graph")
     is_list = isinstance(what, Iterable) and not isinstance(what, (Example, Mapping))
     items: list[Any] = list(what) if is_list else [what]
     if items and all(isinstance(item, (str, PathLike)) for item in items):
         return _of_texts(items, spec, errors)
+    if spec.reader == "molecule" and items and all(map(is_mol, items)):
+        return _of_smiles([to_smiles(item) for item in items], spec, errors)
     if items and all(isinstance(item, Example) for item in items):
         single = (one for item in items for one in (uncollate(item) if item.is_batch else [item]))
         return _numbered(map(with_floats, single), "example")
@@ -259,14 +269,14 @@ def _of_mesh(mesh: Mesh) -> Example:
 
 def _unreadable(what: Any, items: Sequence[Any], spec: ModelSpec) -> str:
     """Return the message for something that no model predicts for."""
-    smiles = "SMILES, " if spec.reader == "molecule" else ""
-    kinds = f"{smiles}names, files, folders, data frames, examples, graphs of PyG and data sets"
+    smiles = "SMILES, molecules of RDKit, " if spec.reader == "molecule" else ""
+    kinds = (
+        f"{smiles}names, files, folders, data frames, examples, graphs of PyG or networkx, and data"
+        " sets"
+    )
     outer, inner = type(what).__name__, sorted({type(item).__name__ for item in items})
     came = f"{outer} of {listed(inner)}" if inner else outer
-    hint = ""
-    if "Mol" in (outer, *inner):
-        hint = " Molecules of RDKit are given as SMILES: Chem.MolToSmiles(mol)."
-    return f"a model predicts for {kinds}; got {came}.{hint}"
+    return f"a model predicts for {kinds}; got {came}."
 
 
 def _numbered(examples: Iterable[Example], word: str) -> Iterator[Record]:
@@ -517,6 +527,17 @@ def with_facts(completion: Completion, what: Any, errors: _Errors) -> Completion
     return completion
 
 
+def _example_of_queries(completion: Completion) -> str:
+    """Return a sentence with a table that works, typed as the caller types it."""
+    if len(completion.keys) == 1:
+        return ""
+    others = next(iter(completion.names.values()))
+    row = {key: completion.names.get(key, others)[0] for key in completion.keys}
+    lines = f"the lines {','.join(row)} and {','.join(row.values())} in a file pairs.csv"
+    frame = f"pandas.DataFrame({ {key: [name] for key, name in row.items()} })"
+    return f" One row is {by_door(lines, frame)}."
+
+
 def _table_of_queries(what: Any, completion: Completion) -> TextTable:
     if is_frame(what):
         return table_of(what)
@@ -525,12 +546,13 @@ def _table_of_queries(what: Any, completion: Completion) -> TextTable:
     if not isinstance(what, (str, PathLike)):
         raise IncidenceError(
             f"this model predicts for rows of tables with {expected}: give paths or data frames;"
-            f" got {type(what).__name__}."
+            f" got {type(what).__name__}.{_example_of_queries(completion)}"
         )
     path = Path(what).expanduser()
     if not path.is_file():
         raise IncidenceError(
             f"there is no file {path}; this model predicts for rows of a table with {expected}."
+            f"{_example_of_queries(completion)}"
         )
     known = {name for names in completion.names.values() for name in names}
     are_sets = len(keys) == 1  # whose cells have blanks

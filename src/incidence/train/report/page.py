@@ -28,8 +28,8 @@ from incidence.algebra.describe import read
 from incidence.algebra.layers import Layer, NetworkExplanation
 from incidence.algebra.maps import Operation
 from incidence.algebra.selection import word_for
+from incidence.data.files import READERS
 from incidence.data.node_tables import READER as GRAPH_TABLES
-from incidence.data.tables import is_table
 from incidence.errors import IncidenceError
 from incidence.files import disk_trouble
 from incidence.plot.figures import MOST_COUNTED, MOST_CURVES, cut
@@ -139,15 +139,23 @@ def _next_commands(run: Run) -> list[str]:
             " target"
         )
     if not has_predicted_all or data.reader == GRAPH_TABLES:
-        is_csv = is_table(Path(run.experiment.config.data))
-        molecules = "molecules.csv" if is_csv else "molecules.sdf"
-        commands.append(f"incidence predict {path} {_FILES.get(data.reader, molecules)}")
+        name = _FILES.get(data.reader) or _name_of_new(data.reader, run.experiment.config.data)
+        commands.append(f"incidence predict {path} {name}")
     seed = run.experiment.config.seed + 1
     return [
         *commands,
         f"incidence train --config {shlex.quote(str(run.folder.config))} --seed {seed}",
         "incidence train --help           your own data, other models, several processes",
     ]
+
+
+def _name_of_new(reader: str, data: str) -> str:
+    """Return a name for a file of the kind that a reader reads, the kind of the data if it can."""
+    suffixes = READERS[reader].suffixes if reader in READERS else ()
+    suffix = next((one for one in suffixes if data.lower().endswith(one)), "")
+    if reader == "molecule":
+        return f"molecules{suffix or ('.sdf' if Path(data).is_dir() else '.csv')}"
+    return f"new{suffix or next(iter(suffixes), '.npz')}"
 
 
 @cache
