@@ -47,7 +47,8 @@ examples:
 _EXPRESSIVITY = """\
 Decide which structures networks of one kind can tell apart: exactly, without
 training. A pair that is told apart gets a witness; for any other pair larger
-architectures are tried. Features in files are where colours start from.
+architectures are tried. Features of files are where colours start from; graphs
+of edge lists have degrees among them. --bare leaves all features out.
 """
 
 _EXPRESSIVITY_EXAMPLES = """\

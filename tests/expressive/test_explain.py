@@ -10,6 +10,7 @@ import torch
 import incidence as inc
 from incidence.algebra.variables import bound_in_words
 from incidence.expressive.witness import counts_of
+from incidence.geometry import lifting
 from incidence.models.net import IncidenceNet
 from tests.expressive.graphs import as_edges, as_matrix, cycle, rook, shrikhande
 
@@ -101,6 +102,28 @@ def test_the_strongly_regular_graphs_need_cliques_of_four_or_rings():
     assert larger["cliques of 4 nodes"] is True
     assert larger["products over all pairs (folklore 2-WL)"] is False
     assert larger["all triples (3-WL)"] is False
+
+
+def test_tensors_that_the_map_does_not_read_are_named():
+    pairs = [lifting.tuples(s, 2) for s in pair(cycle(6), cycle(3, 3))]
+    product = "i j, j k -> i k"
+    blind = inc.expressivity("i j -> i j", pairs, products=product)
+    assert not blind.separates(0, 1)
+    note = "Not read, though the structures have it: `{i j}`. Add it to both sides of the map"
+    assert note in blind.explain()
+    assert blind.larger(0, 1)["products over all pairs (folklore 2-WL)"]  # these see edges
+    assert blind.larger(0, 1)["all triples (3-WL)"]
+    whole = inc.expressivity("i j, {i j} -> i j, {i j}", pairs, products=product)
+    assert whole.separates(0, 1)
+    assert "Not read" not in whole.explain()
+
+
+def test_what_products_and_parts_of_a_network_read_is_not_called_unread():
+    pairs = [lifting.tuples(s, 2) for s in pair(PATH, STAR)]
+    by_product = inc.expressivity("i -> i", pairs, products="{i j}, j -> i")
+    assert "Not read, though the structures have it: `i j`." in by_product.explain()
+    net = inc.nn.Sequential(inc.nn.Linear("{i j} -> i", 1, 1), inc.nn.Linear("i -> i j", 1, 1))
+    assert "Not read" not in inc.expressivity(net, pairs).explain()
 
 
 def test_copies_of_one_structure_are_separated_by_nothing():

@@ -116,6 +116,19 @@ def test_sides_that_are_not_listed_are_cut_as_well():
 
 
 @pytest.mark.parametrize("how", WAYS)
+def test_listed_nodes_stay_and_all_nodes_of_faces_join_them(how):
+    finer = subdivide(Structure(5, {"i": [[1, 2]], "{i j}": [[2], [4]]}), how)
+    assert finer["i"].tolist() == [[1, 2, 4, 5]]
+    s = Structure(4, {"i": [[0, 1, 2, 3]], "{i j}": [[0, 1], [1, 2]]})
+    assert subdivide(s, how, 2)["i"].tolist() == [list(range(s.num_nodes + 6))]
+    batch = inc.collate([s, s])
+    finer = subdivide(batch, how)
+    assert finer == inc.collate([subdivide(s, how)] * 2)
+    alone = Structure(3, {"i": [[0, 2]]})
+    assert subdivide(alone, how) == alone
+
+
+@pytest.mark.parametrize("how", WAYS)
 def test_structures_without_faces_stay_as_they_are(how):
     assert subdivide(Structure(3), how).counts == {"node": 3}
     empty = simplicial_complex([], num_nodes=2, max_size=3)

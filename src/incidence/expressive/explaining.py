@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from incidence.errors import IncidenceError
 from incidence.expressive.refine import classes_of, num_colours
 from incidence.nn.tensors import key_of
+from incidence.structure.data import support_of
 
 if TYPE_CHECKING:
     from incidence.expressive.expressivity import Expressivity
@@ -50,6 +51,12 @@ def _head(e: Expressivity) -> Iterator[str]:
             "This is an upper bound: equal classes are equal for all networks. Different classes"
             " may be, too."
         )
+    unread = _unread(e)
+    if unread:
+        yield (
+            f"Not read, though the structures have it: {', '.join(unread)}. Add it to both sides of"
+            " the map if the networks know it."
+        )
     states = e.refinement.states[: _MOST_ROUNDS + 1]  # with the start
     layers = [0, *(one.is_layer for one in e.refinement.rounds)]
     rows = [("layer", "colours", "classes")]
@@ -60,6 +67,14 @@ def _head(e: Expressivity) -> Iterator[str]:
         yield "  " + "  ".join(text.rjust(8) for text in row)
     if len(e.refinement.states) > len(states):
         yield "  ..."
+
+
+def _unread(e: Expressivity) -> list[str]:
+    """Return the tensors of the structures that no layer reads or writes."""
+    # what a layer writes, it writes to the entries that are present
+    sides = [p for reader in e.architecture.readers for p in (*reader.inputs, *reader.outputs)]
+    known = {support_of(e.structure, p) for p in sides if p.faces}
+    return [f"`{key_of(p)}`" for p in e.structure.patterns if p not in known]
 
 
 def _pairs(e: Expressivity) -> Iterator[tuple[int, int]]:

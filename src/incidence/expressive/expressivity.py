@@ -155,9 +155,9 @@ class Expressivity:
     def larger(self, one: int, other: int) -> dict[str, bool | None]:
         """Return which architectures that read more tell two structures apart.
 
-        Layers get further tensors: cliques, rings of growing size, all pairs with products, and all
-        triples. Rings stop at the first size that is enough. None means that the tensor would be
-        too large. Structures without edges `{i j}` have no such lifts.
+        Layers read edges, and further tensors: cliques, rings of growing size, all pairs with
+        products, and all triples. Rings stop at the first size that is enough. None means that the
+        tensor would be too large. Structures without edges `{i j}` have no such lifts.
         """
         pair = [self._number(one), self._number(other)]
         structure = self.structure[pair]

@@ -40,10 +40,12 @@ class Larger:
         return self.about.partition(" ")[0]
 
     def text(self, tensors: Sequence[Pattern]) -> str:
-        """Return the map of its layers, which also have the tensors of another architecture."""
+        """Return the map of its layers: they have the tensors of another architecture, and edges.
+
+        Without edges, tuples of nodes would know nothing of the graph that they are made for.
+        """
         side = [str(p) for p in tensors if p.faces]
-        if Pattern(self.added) not in tensors:
-            side.append(self.added)
+        side += [key for key in ("{i j}", self.added) if Pattern(key) not in tensors]
         return f"{', '.join(side)} -> {', '.join(side)}"
 
     def lifted(self, structure: Structure) -> Structure | None:

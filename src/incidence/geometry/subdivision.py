@@ -84,11 +84,12 @@ def _subdivided(structure: Structure, cut: Callable[[Structure], _Cut]) -> Struc
     for pattern in structure.patterns:
         nodes = structure[pattern].T.sort(dim=1)[0]  # (faces, size)
         given.setdefault(nodes.shape[1], []).append(nodes)
+    listed = [nodes.flatten() for nodes in given.pop(1, [])]  # as entries of `i`
     faces = close_downwards({size: torch.cat(some) for size, some in given.items()}, top, total)
     index = {face_text(size): nodes.T.contiguous() for size, nodes in faces.items()}
     new_faces, carriers = cut(assemble(total, index))
     # nodes of one structure have numbers in a row, the old ones first
-    old_home = structure.batch(f"i:{sort}")
+    old_home = structure.only([]).batch(f"i:{sort}")  # of all nodes, even if `i` lists some
     # A new node is in the structure of any node of its face.
     home = torch.cat([old_home, *(old_home[nodes[:, 0]] for nodes in carriers)])
     order = home.sort(stable=True)[1]
@@ -96,6 +97,10 @@ def _subdivided(structure: Structure, cut: Callable[[Structure], _Cut]) -> Struc
     number[order] = torch.arange(len(order), device=order.device)  # the new number of every node
     by_size = {nodes.shape[1]: number[nodes].sort(dim=1)[0] for nodes in new_faces}
     finer = close_downwards(by_size, top, len(order))
+    # nodes of a tensor `i`: the listed ones, and all that lie in faces
+    ends = [*(number[nodes] for nodes in listed), *(nodes.flatten() for nodes in by_size.values())]
+    if listed:
+        finer[1] = torch.cat(ends).unique()[:, None]
     node_ptr = ranges(torch.bincount(home, minlength=structure.num_structures))
     nodes_alone = Structure._of({sort: node_ptr}, {}, {})
     return attach(nodes_alone, {str(p): _entries(finer, p) for p in structure.patterns})
