@@ -195,3 +195,12 @@ def test_splits_of_train_and_test_alone_have_an_empty_part_for_validation():
 def test_a_split_of_neither_two_nor_three_parts_is_refused(splits):
     with pytest.raises(IncidenceError, match=r"split 0 has the rows for training and for testing"):
         load(made(8).examples, splits=splits)
+
+
+def test_parts_that_were_drawn_are_not_drawn_again():
+    structure = inc.Structure(2, {"{i j}": [[0], [1]]})
+    data = inc.data.load([inc.Example(structure, {}, torch.tensor([float(k)])) for k in range(8)])
+    with pytest.raises(
+        IncidenceError, match=r"load` has drawn the parts of 'examples'.* `cv`, or give what was"
+    ):
+        inc.data.load(data, cv=2)

@@ -274,6 +274,12 @@ class DataSet:
         """
         given = {"--cv": cv, "--groups": groups, "--time": time}
         flag = next((name for name, value in given.items() if value is not None), "")
+        if self.has_drawn_parts and flag:
+            raise IncidenceError(
+                f"`inc.data.load` has drawn the parts of {self.name!r}, so none are drawn again:"
+                f" leave out {flag}, or give what was loaded in place of the result of"
+                " `inc.data.load`."
+            )
         if self.splits and flag:
             raise IncidenceError(
                 f"{self.name!r} defines its parts, so none are drawn: leave out {flag}."
