@@ -1,5 +1,6 @@
 """The algebra stands alone, and the front door opens lazily."""
 
+import gc
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import incidence
+from incidence.lazy import uninterrupted
 
 ROOT = Path(__file__).parents[1]
 
@@ -109,3 +111,26 @@ def test_loading_layers_leaves_the_collection_of_garbage_as_it_was():
             [sys.executable, "-c", code], check=True, capture_output=True, text=True
         )
         assert done.stdout.strip() == str(before == "enable")
+
+
+def test_what_is_loaded_without_garbage_collection_is_old_afterwards():
+    gc.unfreeze()
+    with uninterrupted():
+        assert not gc.isenabled()
+        loaded = [[] for _ in range(100)]
+    assert gc.isenabled()
+    old = {id(known) for known in gc.get_objects(generation=2)}
+    assert all(id(own) in old for own in loaded)
+    assert gc.get_freeze_count() == 0
+
+
+def test_what_somebody_froze_stays_frozen_while_modules_are_loaded():
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with uninterrupted():
+            loaded = [[] for _ in range(100)]
+        assert gc.get_freeze_count() >= frozen - 100 > 0
+        assert loaded
+    finally:
+        gc.unfreeze()

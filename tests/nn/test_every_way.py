@@ -38,7 +38,7 @@ PARTNERS, CHUNKS = (
     },
 )
 READ = f"{KERNELS}.layer.READ_COST"
-SPARSE, BUFFERS = f"{PLANS}.plan._SPARSE_NODES", f"{PLANS}.memory._LEAST"
+SPARSE, BUFFERS = f"{PLANS}.keys._SPARSE_NODES", f"{PLANS}.memory._LEAST"
 CODES = [f"{STRUCTURE}.ragged.LIMIT", f"{STRUCTURE}.arrange.LIMIT"]
 BITS, COLUMNS, SHORT = (
     f"{STRUCTURE}.arrange._BITS",

@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -190,6 +191,8 @@ class PlanStore(Generic[P]):
         self._first = first
         self._num_kinds = [len(space) for space in first.spaces()]
         first_kinds = starts_of(np.array(self._num_kinds))
+        # of every space, its kinds
+        self._ranges = list(pairwise([0, *accumulate(self._num_kinds)]))
         # for every kind the first kind of its space
         self._space_of = np.repeat(first_kinds, self._num_kinds)
         # Two kinds more: what numbers that stay count, which no structure has, and ends, of which
@@ -274,7 +277,7 @@ class PlanStore(Generic[P]):
 
     def _spaces(self, sizes: Array) -> list[Array]:
         """Return the spaces from the sizes of all kinds, without the two further ones."""
-        return np.split(sizes[:-2], np.cumsum(self._num_kinds)[:-1])
+        return [sizes[first:stop] for first, stop in self._ranges]
 
 
 def cached_plan(

@@ -336,8 +336,15 @@ def _join_targets(examples: Sequence[Example]) -> Target:
     per_entry = [target for target in targets if isinstance(target, dict)]
     if per_entry:
         return _join_rows(examples, per_entry, "target")
-    whole = []
-    for example, target in zip(examples, targets, strict=True):
-        if isinstance(target, Tensor):
-            whole.append(target if example._is_batch else target[None])  # (structures, ...)
-    return _cat(whole, "the target") if whole else None
+    whole = [target for target in targets if isinstance(target, Tensor)]
+    if not whole:
+        return None
+    if not any(example._is_batch for example in examples) and len(set(map(_DTYPE, whole))) == 1:
+        # one call instead of one for every target; `_cat` explains what torch refuses
+        with suppress(RuntimeError):
+            return torch.stack(whole)
+    rows = [
+        target if example._is_batch else target[None]  # (structures, ...)
+        for example, target in zip(examples, whole, strict=True)
+    ]
+    return _cat(rows, "the target")

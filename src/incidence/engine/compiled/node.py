@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from ctypes import CDLL, c_int64, c_void_p, memmove, memset
 from functools import lru_cache
 from itertools import chain
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from incidence.engine.compiled.values import Drop
 from incidence.engine.gradient import with_gradient
 from incidence.engine.library import compiled_library
 from incidence.structure.data import Array, StructureData, cache_of
+from incidence.structure.ragged import starts_of
 
 __all__ = ["Network", "by_modules", "is_available"]
 
@@ -147,9 +149,17 @@ class Network:
         self._hooks = [getattr(m, name) for m in modules for name in _HOOKS]
         self._parameters = [(m._parameters, name) for m, name in program.parameters]
         self._shapes = [m._parameters[name].shape for m, name in program.parameters]  # type: ignore[union-attr]
-        self._sizes = [shape.numel() for shape in self._shapes]
-        self._num_parameters = sum(self._sizes)
-        self._grad_starts = np.concatenate([[0], np.cumsum(self._sizes)[:-1]]).astype(np.int64)
+        # gradients of one shape stand side by side: a few views make a tensor of each
+        by_shape: dict[torch.Size, list[int]] = {}
+        for k, shape in enumerate(self._shapes):
+            by_shape.setdefault(shape, []).append(k)
+        self._group_shapes = [(len(group), *shape) for shape, group in by_shape.items()]
+        self._group_sizes = [prod(shape) for shape in self._group_shapes]
+        self._num_parameters = sum(self._group_sizes)
+        order = np.array(list(chain.from_iterable(by_shape.values())), dtype=np.int64)
+        self._order = order.argsort().tolist()  # of every parameter, where it stands
+        sizes = np.array([shape.numel() for shape in self._shapes], dtype=np.int64)
+        self._grad_starts = starts_of(sizes[order])[self._order]
         self._buffers = [(m._buffers, name) for m, name in program.buffers]
         self._slots = np.array(program.parameter_slots(), dtype=np.int64)
         self._buffer_slots = np.array(program.buffer_slots(), dtype=np.int64)
@@ -195,7 +205,7 @@ class Network:
         """Return the outputs; None where the module has to compute them."""
         if not is_available() or not self.is_current():
             return None
-        if any(not _is_plain(x) or x.device.type != "cpu" for x in xs):
+        if not all(map(_is_plain, xs)):
             return None
         parameters, binding = self.parameters(), self.binding(structure)
         if parameters is None or binding is None:
@@ -327,8 +337,13 @@ class Network:
         for value, d_x in zip(self.program.inputs, d_xs, strict=True):
             if d_x is not None and not written[value.number]:
                 memset(d_x.data_ptr(), 0, 4 * d_x.numel())
-        parts = flat.split_with_sizes(self._sizes)
-        return d_xs, [part.view(shape) for part, shape in zip(parts, self._shapes, strict=True)]
+        parts = flat.split_with_sizes(self._group_sizes)
+        found = [
+            part
+            for flat_part, shape in zip(parts, self._group_shapes, strict=True)
+            for part in flat_part.view(shape).unbind()
+        ]
+        return d_xs, [found[k] for k in self._order]
 
 
 def _addresses(*arrays: Any) -> list[int]:
@@ -355,7 +370,7 @@ def _is_plain(x: Any) -> bool:
         isinstance(x, Tensor)
         and x.dtype == torch.float32
         and x.is_contiguous()
-        and x.device.type == "cpu"
+        and x.is_cpu
         and x.layout == torch.strided
     )
 
