@@ -9,7 +9,7 @@ import pytest
 import torch.distributed as dist
 
 import incidence as inc
-from incidence.distributed.starts import Start, _connected, agree, this_start
+from incidence.distributed.starts import Start, _agreed, _connected, agree, this_start
 
 
 def _together(store: Any, restarts: list[int]) -> list[Start]:
@@ -60,3 +60,13 @@ def test_a_lone_process_knows_whether_it_was_restarted(monkeypatch: pytest.Monke
     assert this_start() == Start(1, False)
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "2")
     assert this_start() == Start(1, True)
+
+
+def test_a_store_that_is_lost_meanwhile_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lost:
+        def set(self, key: str, value: str) -> None:
+            raise RuntimeError("Broken pipe")
+
+    monkeypatch.setattr("incidence.distributed.starts._connected", lambda *place: Lost())
+    with pytest.raises(inc.IncidenceError, match="process 1 of 2 has lost the store"):
+        _agreed("127.0.0.1", 1, 1, 2, 0)

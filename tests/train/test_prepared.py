@@ -177,7 +177,7 @@ def test_all_processes_end_with_a_sentence_for_a_bad_shard(prepared, tmp_path, d
             raise
 
     started = time.monotonic()
-    assert two(work) == [2, 2]
+    assert two(work, has_store=True) == [2, 2]
     assert time.monotonic() - started < 60
     assert [bool(re.search(match, (said / rank).read_text())) for rank in "01"] == [True, True]
     assert not (tmp_path / "run").exists()

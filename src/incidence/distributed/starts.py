@@ -59,7 +59,13 @@ def this_start() -> Start:
 @cache
 def _agreed(address: str, port: int, rank: int, size: int, restarts: int) -> Start:
     store = _connected(address, port, rank)
-    start = agree(store, rank, size, restarts)
+    try:
+        start = agree(store, rank, size, restarts)
+    except RuntimeError as error:  # of torch: the process that has the store is gone
+        raise IncidenceError(
+            f"process {rank} of {size} has lost the store of all processes while they began: the"
+            " first process has ended, and its own message says why."
+        ) from error
     distributed: Any = dist  # the type hints of torch leave the store out
     own = distributed.PrefixStore(f"incidence/{start.number}/group", store)
     return Start(start.number, start.is_restart, own)
