@@ -154,7 +154,7 @@ def test_files_of_a_folder_are_read_one_by_one(tmp_path, monkeypatch, is_listed)
 
 
 @pytest.mark.filterwarnings("ignore:.*skipped 1 of ")
-@pytest.mark.parametrize(("name", "write"), [("m.csv", table), ("m.parquet", parquet)], ids=str)
+@pytest.mark.parametrize(("name", "write"), [("m.csv", table), ("m.parquet", parquet)])
 def test_later_shards_make_no_molecule_of_others(name, write, tmp_path, monkeypatch):
     config = Config(data=str(write(tmp_path / name)), target="y")
     prepare_shards(config, tmp_path / "whole", 4)
