@@ -12,6 +12,7 @@ import torch
 
 import incidence as inc
 from incidence.engine.plan import plan_of
+from incidence.engine.weights import gathered
 
 WIDTH, HEIGHT, ROW = 860, 390, 54
 COLUMNS = {"entries": 60, "bags": 280, "after": 500, "out": 760}
@@ -45,7 +46,7 @@ def draw() -> str:
     x = torch.tensor([[1.0], [10.0], [100.0]])
     y = layer(x, structure)
     [edges] = plan_of(structure, layer.map).inputs
-    matrices = layer._products.matrices([1], [1], x.device).gather([layer.weight])
+    matrices = gathered(layer._products.matrices([1], [1], x.device), [layer.weight])
     levels = edges.pool(x)
     # one for each level, in order
     products = [(levels[p.source_level], matrices[p.matrix]) for p in layer._products.of_levels]

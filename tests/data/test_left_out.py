@@ -6,7 +6,7 @@ import torch
 import incidence as inc
 from incidence.data.left_out import edges_on_cycles, left_out
 from incidence.data.lifts import lift_all
-from tests.data.test_lifts import example
+from tests.data.networkx_examples import example
 
 
 def test_a_lift_says_what_it_leaves_out():

@@ -9,20 +9,9 @@ import torch
 import incidence as inc
 from incidence.data.lifts import LIFT_OPTIONS, LIFTS, lift_all
 from incidence.errors import IncidenceError, TooLargeError
+from tests.data.networkx_examples import example
 
 BUILT_IN, BUILT_IN_OPTIONS = [*LIFTS.values()], {*LIFT_OPTIONS}  # pages register more
-
-
-def example(graph, target=1):
-    n = graph.number_of_nodes()
-    pairs = sorted(tuple(sorted(edge)) for edge in graph.edges)
-    structure = inc.Structure(n, {"{i j}": torch.tensor(pairs, dtype=torch.long).view(-1, 2).T})
-    x = torch.arange(2.0 * n).view(n, 2) + 1
-    return inc.Example(
-        structure,
-        {"i": x, "{i j}": torch.arange(float(len(pairs)))[:, None] + 10},
-        torch.tensor(target),
-    )
 
 
 GRAPHS = [nx.gnp_random_graph(n, 0.5, seed=n) for n in (1, 4, 5, 7)] + [

@@ -64,10 +64,10 @@ def test_many_sparse_labelled_graphs_get_larger_rings_and_no_dropout():
     many = replace(MOLECULES, examples=[MOLECULES.examples[k % 60] for k in range(5100)])
     rows = torch.arange(5100)
     options = recipe_by_traits(many, Split(rows[:5000], rows[5000:], rows[:0])).options
-    assert (options["max_size"], options["dropout"], options["hidden"]) == (18, 0.0, 64)
-    assert options["epochs"] == 200
+    assert (options["max_size"], options["dropout"], options["hidden"]) == (18, 0.0, 80)
+    assert options["epochs"] == 400
     more = recipe_by_traits(many, Split(torch.arange(40_000) % 5100, rows[:0], rows[:0]))
-    assert more.options["epochs"] == 50  # two million examples in all
+    assert more.options["epochs"] == 100  # four million examples in all
 
 
 def test_many_molecules_with_numbers_get_their_rings_and_a_wide_network():
@@ -82,7 +82,7 @@ def test_many_molecules_with_numbers_get_their_rings_and_a_wide_network():
     rows = torch.arange(5000)
     split = Split(rows, rows[:0], rows[:0])
     recipe = recipe_by_traits(many, split)
-    assert (recipe.options["model"], recipe.options["hidden"]) == ("molecule-rings", 64)
+    assert (recipe.options["model"], recipe.options["hidden"]) == ("molecule-rings", 80)
     assert "there are 5,000 molecules" in recipe.reason
     few = recipe_by_traits(replace(many, splits=()), Split(rows[:100], rows[:0], rows[:0]))
     assert few.options == {}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 import torch
 from torch import Tensor
@@ -65,7 +66,8 @@ class SharedKeys:
 
     def total(self, x: Tensor, op: str = "sum") -> Tensor:
         """Return values over all processes without gradients, (keys, *shape of a row)."""
-        [full] = exchanged([self], [x.reshape(len(x), -1)], op)
+        # the size in full: it does not follow from a tensor without rows
+        [full] = exchanged([self], [x.reshape(len(x), prod(x.shape[1:]))], op)
         return full.view(x.shape)
 
     def complete(self, x: Tensor) -> Tensor:

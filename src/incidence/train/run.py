@@ -127,7 +127,8 @@ def train(
 
 def _train(options: Mapping[str, Any] | Config | None, data: Any, is_shown: bool) -> Run | None:
     config, data = _config_and_data(options, data)
-    has_begun = config.out is not None and Path(config.out, "config.yaml").exists()
+    # unlike Path.exists, isfile takes names that no file can have
+    has_begun = config.out is not None and os.path.isfile(os.path.join(config.out, "config.yaml"))
     if config.out is not None and has_begun and this_start().is_restart:
         return _resume(Path(config.out), data, is_shown, None)
     config = _with_processes(config)
